@@ -49,16 +49,15 @@ def resolve_dtype(name: str, device: torch.device, config: ModelConfig) -> str:
 def resolve_training_dtype(name: str, device: torch.device) -> str:
     """Resolve `auto` to the fastest data type for training; return other names unchanged.
 
-    On a GPU that is bfloat16, or float16 if the hardware lacks bfloat16. On a CPU it is bfloat16
-    with AMX, and with AVX-512 instructions on AMD, where a step takes 0.4 times as long as in
-    float32; on Intel it took 1.5 times as long (training/RUNS.md, "Speed of a step"). See
-    tests/benchmarks/RESULTS.md.
+    On a GPU that is bfloat16 if the hardware has it. On a CPU it is bfloat16 with AMX, and with
+    AVX-512 instructions on AMD, where a step takes 0.4 times as long as in float32; on Intel it
+    took 1.5 times as long (training/RUNS.md, "Speed of a step"). See tests/benchmarks/RESULTS.md.
     """
     if name != AUTO:
         return name
     if device.type == "cuda":
         has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-        return "bfloat16" if has_bf16 else "float16"
+        return "bfloat16" if has_bf16 else "float32"
     cpu = _cpu_features()
     is_amd_bf16 = "AMD" in str(cpu.get("cpu_name")) and cpu.get("avx512_bf16")
     return "bfloat16" if cpu.get("amx_bf16") or is_amd_bf16 else "float32"

@@ -5,13 +5,12 @@
 On a machine with a GPU (`transformers` is measured where it is installed):
 
     python tests/benchmarks/train.py --device cuda --shape tiny base --batch-tokens 4096 32768 \
-        --dtypes bfloat16 --batches 16 --compile
+        --dtypes bfloat16 --batches 16
 
 The same shape in every system, the same batches (of real text with `--train`, else of lengths like
 those of photo captions), the same optimizer: a step is forward, label-smoothed loss, backward,
 clipping, AdamW. Ours is the step of `training.optim.step` as a run takes it. Systems take turns;
-medians over the rounds are printed as a Markdown table. `--compile` adds each system under
-`torch.compile`. Asserts nothing.
+medians over the rounds are printed as a Markdown table. Asserts nothing.
 """
 
 import argparse
@@ -54,7 +53,6 @@ class Bench:
     batches: list[Batch]
     device: torch.device
     dtype: str
-    compiled: bool = False
 
 
 # --- the systems ---------------------------------------------------------------------------------
@@ -66,7 +64,6 @@ def make_ours(bench: Bench) -> Step:
         OptimizerConfig(),
         ProcessGroup(bench.device),
         dtype=bench.dtype,
-        compiled=bench.compiled,
     )
     return lambda batch: stepper.read(stepper.run([batch], lr=1e-4), step=1)
 
@@ -126,8 +123,6 @@ def make_marian(bench: Bench) -> Step:
 
 def make_step(bench: Bench, model: nn.Module, logits: Callable[[Batch], Tensor]) -> Step:
     """Wrap a peer in the training step that its users write; `logits` gives (B, T, V)."""
-    if bench.compiled:
-        logits = torch.compile(logits, dynamic=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
 
     is_half = bench.dtype == "bfloat16"
@@ -192,13 +187,8 @@ def make_job(step: Step, bench: Bench) -> Job:
     return job
 
 
-def show(bench: Bench, *, n_rounds: int, is_compiled_too: bool) -> None:
+def show(bench: Bench, *, n_rounds: int) -> None:
     jobs = {name: make_job(make(bench), bench) for name, make in SYSTEMS.items()}
-    if is_compiled_too:
-        compiled = dataclasses.replace(bench, compiled=True)
-        jobs |= {
-            f"{name}, compiled": make_job(make(compiled), bench) for name, make in SYSTEMS.items()
-        }
     measured = take_turns(jobs, n_rounds)
     n_tokens = sum(len(batch.labels) for batch in bench.batches)
     print(f"\n{bench.dtype}: {len(bench.batches)} batches, {n_tokens:,} target tokens a round\n")
@@ -223,7 +213,6 @@ def main() -> None:
     parser.add_argument("--batch-tokens", nargs="+", type=int, default=[4096])
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--compile", action="store_true", help="measure torch.compile as well")
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -244,7 +233,7 @@ def main() -> None:
         )
         for dtype in options.dtypes:
             bench = Bench(shape=shape, batches=batches, device=device, dtype=dtype)
-            show(bench, n_rounds=options.rounds, is_compiled_too=options.compile)
+            show(bench, n_rounds=options.rounds)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ REMOVED: Mapping[str, Mapping[str, Any]] = {
         **{"method": "adamw", "r_drop": 0.0},
         **{"min_lr": 0.0, "weight_decay": 0.0, "betas": [0.9, 0.98]},
     },
-    "run": {"ema_decay": 0.999, "pretrained_encoder": "", "metric": "auto"},
+    "run": {"ema_decay": 0.999, "pretrained_encoder": "", "metric": "auto", "compile": False},
     "data": {"valid_as_typed": False},
     "log": {"hook": None},
 }

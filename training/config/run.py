@@ -17,7 +17,7 @@ class OptimizerConfig(FromDict):
     lr: float = 5e-3
     """Peak learning rate of Adam."""
     schedule: Literal["linear", "inverse_sqrt", "cosine", "constant"] = "linear"
-    """Learning-rate schedule, see `training.optim.lr_schedule`. `linear` follows the budget: it
+    """Learning-rate schedule, see `training.optim.step`. `linear` follows the budget: it
     falls to 0 at `run.max_steps` or `run.max_minutes`, whichever is used up first."""
     warmup_steps: int | None = None
     """Steps of linear warm-up to the peak; None, with `linear` only: a tenth of the budget."""
@@ -96,12 +96,9 @@ class RunSettings(FromDict):
     seed: int = 1
     device: str = "auto"
     """`auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1`, ..."""
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    """Autocast precision of matrix products; weights and sums stay float32. `float16`, for GPUs
-    without bfloat16, uses loss scaling and skips steps that overflow. `auto`: the fastest for the
-    device."""
-    compile: bool = False
-    """Use `torch.compile`: slower start, then faster steps on a GPU."""
+    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
+    """Autocast precision of matrix products; weights and sums stay float32. `auto`: the fastest for
+    the device."""
     n_threads: int = 0
     """CPU threads; 0: one or torch's default, whichever is faster at the start of the run. More
     threads than idle cores make a small model many times slower."""

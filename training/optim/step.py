@@ -1,7 +1,12 @@
-"""Optimizer step: forward, loss, backward, clipping and update, on one or many devices.
+"""Optimizer step: learning rate, forward, loss, backward, clipping and update.
 
 The loss is divided by the number of non-pad target tokens of all batches on all processes, so that
 splitting the work differently changes the result by rounding only.
+
+Sources of the schedules, with linear warm-up: `linear`, Li et al. 2020, section 4,
+https://arxiv.org/abs/1905.04753; `inverse_sqrt`, Vaswani et al. 2017, section 5.3 (their peak rate
+is (d_model * warmup_steps) ** -0.5); `cosine`, Loshchilov and Hutter 2017, equation 5, without
+restarts, https://arxiv.org/abs/1608.03983
 """
 
 import contextlib
@@ -26,8 +31,8 @@ log = logging.getLogger("training")
 BETAS = (0.9, 0.98)
 """Adam's betas (Vaswani et al. 2017, section 5.3)."""
 REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
-MAX_SKIPPED = 20
-"""Consecutive float16 overflows allowed; the loss scale has then fallen a million times."""
+WARMUP_SHARE = 0.1
+"""Share of the budget in which `linear` warms up, unless `warmup_steps` is set."""
 _SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
 
 
@@ -42,27 +47,47 @@ class StepStats(NamedTuple):
     must_stop: bool
     time_share: float
     """Share of the time limit that the next step will have used, as given to `run`."""
-    is_skipped: bool
-    """Whether float16 overflowed, so that the update was skipped."""
+
+
+def rate_at(step: int, settings: OptimizerConfig, *, share: float) -> float:
+    """Return the learning rate of an optimizer step.
+
+    Args:
+        step: counted from 1.
+        settings: schedule and peak rate.
+        share: share of the run's budget that is used, 0 to 1, for `linear`.
+    """
+    warmup_steps = settings.warmup_steps or 0
+    rising = min(1.0, step / max(warmup_steps, 1))
+    if settings.warmup_steps is None:  # `linear` only
+        rising = share / WARMUP_SHARE
+    match settings.schedule:
+        case "linear":
+            falling = (1 - share) / (1 - WARMUP_SHARE)
+        case "inverse_sqrt":
+            falling = math.sqrt(max(warmup_steps, 1) / step)
+        case "cosine":
+            n_steps = max((settings.decay_steps or 0) - warmup_steps, 1)
+            progress = min(max(step - warmup_steps, 0) / n_steps, 1.0)
+            falling = 0.5 * (1 + math.cos(math.pi * progress))
+        case "constant":
+            falling = 1.0
+    return settings.lr * min(rising, falling)
 
 
 class BatchLoss(nn.Module):
     """The loss of a batch as a module, so that `DistributedDataParallel` sees its parameters."""
 
-    def __init__(self, model: Transformer, label_smoothing: float, *, compiled: bool) -> None:
-        """Wrap a model; `compiled` applies `torch.compile` to encoder and decoder."""
+    def __init__(self, model: Transformer, label_smoothing: float) -> None:
+        """Wrap a model."""
         super().__init__()
         self.model = model
         self._label_smoothing = label_smoothing
-        self._encode, self._decode = model.encode, model.decode
-        if compiled:  # the methods, not the module: keeps the parameter names of saved states
-            self._encode = torch.compile(model.encode, dynamic=True)
-            self._decode = torch.compile(model.decode, dynamic=True)
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the loss of one batch, summed over its non-pad tokens."""
-        memory = self._encode(*batch.src)  # (B, S, D)
-        hidden = self._decode(batch.tgt_in, memory, batch.src.src_pad_mask)  # (B, T, D)
+        memory = self.model.encode(*batch.src)  # (B, S, D)
+        hidden = self.model.decode(batch.tgt_in, memory, batch.src.src_pad_mask)  # (B, T, D)
         return projected_cross_entropy(
             batch.pick(hidden),
             self.model.output_proj.weight,
@@ -72,18 +97,12 @@ class BatchLoss(nn.Module):
 
 
 class Stepper:
-    """Model, optimizer and loss scaler; each call of `run` is one step."""
+    """Model and optimizer; each call of `run` is one step."""
 
     def __init__(
-        self,
-        model: Transformer,
-        settings: OptimizerConfig,
-        group: ProcessGroup,
-        *,
-        dtype: str,
-        compiled: bool = False,
+        self, model: Transformer, settings: OptimizerConfig, group: ProcessGroup, *, dtype: str
     ) -> None:
-        """Build the optimizer; `compiled` applies `torch.compile` to encoder and decoder."""
+        """Build the optimizer."""
         self.model = model
         self.settings = settings
         self.group = group
@@ -92,10 +111,8 @@ class Stepper:
         self.optimizer = torch.optim.AdamW(
             model.parameters(), settings.lr, BETAS, weight_decay=0.0, fused=True
         )
-        self.scaler = torch.amp.GradScaler(group.device.type, enabled=dtype == "float16")
-        self.batch_loss = BatchLoss(model, settings.label_smoothing, compiled=compiled)
+        self.batch_loss = BatchLoss(model, settings.label_smoothing)
         self._reduced_loss: nn.Module = self.batch_loss
-        self._n_skipped = 0
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[None]:
@@ -137,15 +154,13 @@ class Stepper:
                     total += self._accumulate(batch, n_tokens)
             self.group.sum(total)
             # 3. Clip the gradients; the norm is that before.
-            self.scaler.unscale_(self.optimizer)
             clip = self.settings.grad_clip_norm or float("inf")
             grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)
             # 4. Update the weights at this step's learning rate, and zero the gradients.
             for group in self.optimizer.param_groups:
                 group["lr"] = lr
-            self.scaler.step(self.optimizer)
+            self.optimizer.step()
             self.optimizer.zero_grad()
-            self.scaler.update()
         return torch.stack([total / n_tokens, grad_norm, *facts.float()])
 
     def rehearse(self, batch: Batch) -> None:
@@ -164,18 +179,11 @@ class Stepper:
             FloatingPointError: if the loss or the gradient is not finite; names the step.
         """
         loss, grad_norm, n_tokens, n_stops, time_share = numbers.tolist()
-        is_skipped = self.scaler.is_enabled() and not math.isfinite(grad_norm)
-        self._n_skipped = self._n_skipped + 1 if is_skipped else 0
-        problem = ""
-        if not math.isfinite(loss) or not (math.isfinite(grad_norm) or is_skipped):
-            problem = f"loss {loss} and gradient norm {grad_norm}"
-        elif self._n_skipped >= MAX_SKIPPED:
-            problem = f"float16 overflowed {MAX_SKIPPED} times in a row"
-        if problem:
-            other = ", or use bfloat16 or float32 instead of float16"
-            remedy = REMEDY + other * self.scaler.is_enabled()
-            raise FloatingPointError(f"step {step}: {problem}; {remedy}")
-        return StepStats(loss, grad_norm, int(n_tokens), n_stops > 0, time_share, is_skipped)
+        if not (math.isfinite(loss) and math.isfinite(grad_norm)):
+            raise FloatingPointError(
+                f"step {step}: loss {loss} and gradient norm {grad_norm}; {REMEDY}"
+            )
+        return StepStats(loss, grad_norm, int(n_tokens), n_stops > 0, time_share)
 
     def _accumulate(self, batch: Batch, n_tokens: Tensor) -> Tensor:
         """Add the gradients of one batch; return its summed loss."""
@@ -183,7 +191,7 @@ class Stepper:
         with torch.autocast(self.group.device.type, self.dtype, enabled=is_mixed):
             loss: Tensor = self._reduced_loss(batch)
         # The gradients are averaged over the processes, but their sum is wanted.
-        self.scaler.scale(loss * self.group.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
+        (loss * self.group.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss.detach()
 
     @contextlib.contextmanager

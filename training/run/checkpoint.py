@@ -49,8 +49,6 @@ class Progress:
     """Its step; `best/` may hold a better model, validated at the end of a session."""
     n_worse: int = 0
     """Scheduled validations since `best_step`."""
-    n_skipped: int = 0
-    """Steps skipped because float16 overflowed."""
     snapshots: dict[int, Weights] = dataclasses.field(default_factory=dict)
     """Recent weights by step, for averaging; oldest first."""
 
@@ -82,7 +80,6 @@ def save_state(
     state = {
         "model": stepper.model.state_dict(),
         "optimizer": stepper.optimizer.state_dict(),
-        "scaler": stepper.scaler.state_dict(),
         "progress": values | {"snapshots": list(progress.snapshots)},
         "generators": list(generators),
     }
@@ -93,7 +90,7 @@ def save_state(
 
 
 def load_state(folder: Path, stepper: Stepper, *, rank: int = 0) -> Progress:
-    """Restore model, optimizer, loss scaler and the random generators of one process in place.
+    """Restore model, optimizer and the random generators of one process in place.
 
     If there are more processes than before, the additional ones keep their own generators.
 
@@ -105,14 +102,14 @@ def load_state(folder: Path, stepper: Stepper, *, rank: int = 0) -> Progress:
         raise ModelFolderError(f"{path}: no such file; this run cannot be resumed")
     try:
         state = _read(path)
-        values = state["progress"]
+        values = {
+            field.name: state["progress"][field.name] for field in dataclasses.fields(Progress)
+        }
         paths = {step: _snapshot_path(folder, step) for step in values["snapshots"]}
         snapshots = {step: rename_weights(_read(path)) for step, path in paths.items()}
         progress = Progress(**values | {"snapshots": snapshots})
         stepper.model.load_state_dict(rename_weights(state["model"]))
         stepper.optimizer.load_state_dict(state["optimizer"])
-        if state["scaler"]:  # only float16 uses loss scaling
-            stepper.scaler.load_state_dict(state["scaler"])
         for states in state["generators"][rank : rank + 1]:
             _set_random_states(states)
     except Exception as error:  # a truncated or foreign file can fail in any way

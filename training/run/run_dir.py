@@ -39,7 +39,7 @@ Weights = Literal["best", "last"]
 FREE_ON_RESUME = {
     "run": {
         *("folder", "max_steps", "max_minutes", "patience", "device"),
-        *("dtype", "n_threads", "log_every", "save_every", "compile"),
+        *("dtype", "n_threads", "log_every", "save_every"),
     },
     "data": {"cache"},
 }

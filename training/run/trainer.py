@@ -20,8 +20,7 @@ from training.config.recipe import RunConfig
 from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
-from training.optim.lr_schedule import rate_at
-from training.optim.step import REMEDY, Stepper, StepStats
+from training.optim.step import REMEDY, Stepper, StepStats, rate_at
 from training.run.budget import Budget
 from training.run.checkpoint import Progress, load_state, put_weights, random_states, save_state
 from training.run.report import RunReport, Throughput
@@ -64,7 +63,6 @@ class Run:
             config.optimizer,
             group,
             dtype=resolve_training_dtype(settings.dtype, group.device),
-            compiled=settings.compile,
         )
         self.loader = Loader(config, corpus, group)
         self._report: RunReport | None = None
@@ -200,7 +198,6 @@ class Run:
         progress = self.progress
         progress.step += 1
         progress.epoch, progress.batch = position
-        progress.n_skipped += stats.is_skipped
         self._budget.count_time()
         self._budget.time_share = stats.time_share
 
@@ -218,18 +215,14 @@ class Run:
         if self._report is None:
             return
         progress = self.progress
-        counts = {"epoch": progress.epoch}
-        if self.stepper.scaler.is_enabled():
-            counts["n_skipped"] = progress.n_skipped
-        self._report.add(progress.step, "train", {**values, **counts})
+        self._report.add(progress.step, "train", {**values, "epoch": progress.epoch})
         shown = f"loss {values['loss']:.3f}, {values['tokens_per_s']:,.0f} tokens/s"
         bar.set_postfix_str(shown, refresh=False)
         log.info(
-            "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s%s",
+            "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s",
             progress.step,
             *(values[name] for name in ("loss", "lr", "grad_norm", "tokens_per_s")),
             tqdm.format_interval(progress.seconds),
-            f"  {progress.n_skipped} steps skipped" if progress.n_skipped else "",
         )
 
     def _validate(self) -> None:

@@ -1,7 +1,7 @@
 """A step: however its work is cut, the weights move the same way; broken numbers stop it."""
 
 import dataclasses
-import math
+from typing import Any
 
 import pytest
 import torch
@@ -9,8 +9,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from tests.runs import MakeRun
+from training.config.run import OptimizerConfig
 from training.data.batching import Batch, collate
-from training.optim.step import Stepper, StepStats
+from training.optim.step import StepStats, rate_at
 from training.run.trainer import Run
 
 
@@ -60,7 +61,6 @@ def test_the_loss_is_divided_by_the_real_tokens_of_the_step(make_run: MakeRun) -
     assert outcome.loss == pytest.approx(expected.item(), rel=1e-5)
     assert outcome.n_tokens == sum(len(current.corpus.train[i][1]) + 1 for i in range(3))
     assert not outcome.must_stop
-    assert not outcome.is_skipped
 
 
 def test_a_step_is_adamw_at_the_rate_asked_for(make_run: MakeRun) -> None:
@@ -72,26 +72,6 @@ def test_a_step_is_adamw_at_the_rate_asked_for(make_run: MakeRun) -> None:
     reference.step()
     take(current, [0, 1], lr=0.003)
     torch.testing.assert_close(current.stepper.parameters, twin, rtol=1e-4, atol=1e-6)
-
-
-def test_float16_skips_a_step_that_overflows_and_goes_on(make_run: MakeRun) -> None:
-    current = make_run("run.dtype=float16")
-    stepper: Stepper = current.stepper
-    take(current, [0, 1, 2])  # torch makes the scale with the first step
-    stepper.scaler.update(new_scale=2.0**24)
-    before = [parameter.detach().clone() for parameter in stepper.parameters]
-    first = take(current, [0, 1, 2])
-    assert first.is_skipped
-    assert math.isfinite(first.loss)
-    assert all(map(torch.equal, before, stepper.parameters))
-    scale = stepper.scaler.get_scale()
-    assert scale == 2.0**23
-    outcomes = [take(current, [0, 1, 2]) for _ in range(9)]
-    assert [each.is_skipped for each in outcomes] == sorted(
-        (each.is_skipped for each in outcomes), reverse=True
-    )
-    assert not outcomes[-1].is_skipped
-    assert not all(map(torch.equal, before, stepper.parameters))
 
 
 def test_clipping_caps_the_norm_and_reports_the_norm_before(make_run: MakeRun) -> None:
@@ -108,3 +88,20 @@ def test_clipping_caps_the_norm_and_reports_the_norm_before(make_run: MakeRun) -
     assert norm_of(clipped).item() == pytest.approx(0.01, rel=1e-3)
     torch.testing.assert_close(clipped[0], free[0] * 0.01 / norm, rtol=1e-3, atol=1e-7)
     assert take(current, [0, 1, 2]).grad_norm == pytest.approx(norm.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "rates"),
+    [
+        ({"schedule": "linear"}, [0.5, 2.0 * 0.75 / 0.9, 0.0]),
+        ({"schedule": "inverse_sqrt"}, [0.5, 2.0, 1.0]),
+        ({"schedule": "constant"}, [0.5, 2.0, 2.0]),
+        ({"schedule": "cosine", "decay_steps": 16}, [0.5, 2.0, 0.0]),
+        ({"schedule": "cosine", "decay_steps": 28}, [0.5, 2.0, 1.0]),
+    ],
+)
+def test_a_recipe_names_its_schedule(settings: dict[str, Any], rates: list[float]) -> None:
+    values = {"lr": 2.0, "warmup_steps": 4, **settings}
+    optimizer = OptimizerConfig.from_dict(values)
+    got = [rate_at(step, optimizer, share=step / 16) for step in (1, 4, 16)]
+    assert got == pytest.approx(rates)

@@ -28,7 +28,6 @@ def make_stepper(seed: int = 1, *, width: int = 5) -> Any:
     return SimpleNamespace(
         model=model,
         optimizer=torch.optim.AdamW(model.parameters(), lr=0.1),
-        scaler=torch.amp.GradScaler("cpu"),
     )
 
 

@@ -70,9 +70,8 @@ def stop_in_validation(patch: pytest.MonkeyPatch) -> None:
         (partial(stop_at, 4), 4, []),
         (stop_in_validation, 4, []),
         (partial(stop_at, 5), 5, ["optimizer.schedule=cosine", "optimizer.decay_steps=7"]),
-        (partial(stop_at, 5), 5, ["run.dtype=float16"]),
     ],
-    ids=["in step 3", "in step 4", "in the validation", "cosine", "float16"],
+    ids=["in step 3", "in step 4", "in the validation", "cosine"],
 )
 def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     stop: Callable[[pytest.MonkeyPatch], None],
@@ -92,7 +91,6 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     resumed = run_farm(tmp_path, *settings, resume=True)
     assert differing(resumed, straight) == []
     assert same_models(resumed.folder, straight.folder)
-    assert resumed.stepper.scaler.state_dict() == straight.stepper.scaler.state_dict()
     compare_optimizers(resumed, straight)
     progress = [dataclasses.asdict(run.progress) for run in (straight, resumed)]
     for values in progress:
