@@ -78,8 +78,8 @@ def import_pairs(dest: Path, config: DataConfig, **more: Any) -> None:
 def split_pairs(pairs: Sequence[TextPair]) -> tuple[list[TextPair], list[TextPair]]:
     """Split into training and validation pairs that share no sentence on either side.
 
-    Pairs with one source stay together; others that share a sentence with held-out pairs are in
-    neither part.
+    Pairs that share a sentence with the held-out ones are in neither part. They are few, because
+    pairs of one source are neighbours before the split.
     """
     n_valid = min(MAX_VALID, max(1, int(VALID_SHARE * len(pairs))))
     by_source = sorted(pairs, key=lambda pair: zlib.crc32(comparable(pair[0]).encode()))
@@ -190,7 +190,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return
         if files or dataset:
             dest.mkdir(parents=True, exist_ok=True)
-            paths = _unpack(dest, files[0]) if files and files[0].suffix == ".zip" else files
+            is_zip = files and suffix_of(files[0].name) == ".zip"
+            paths = _unpack(dest, files[0]) if is_zip else files
             source = open_source(dataset, paths)
             names, config = find_columns(source, options.columns, options.languages)
             note = options.note or dataset or files[0].name

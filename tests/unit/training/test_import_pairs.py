@@ -39,14 +39,14 @@ def test_columns_languages_and_a_zip_are_taken_as_named(
         f"{de}\ta long remark about this sentence, longer than both of its sides\t{en}\n"
         for de, en in zip(GERMAN, ENGLISH, strict=True)
     )
-    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
-        archive.writestr("../../outside.tsv", table)
-    words, made = [str(tmp_path / "out"), str(tmp_path / "all.zip")], tmp_path / "out" / "train.tsv"
+    with zipfile.ZipFile(tmp_path / "ALL.ZIP", "w") as archive:
+        archive.writestr("../../outside.TSV", table)
+    words, made = [str(tmp_path / "out"), str(tmp_path / "ALL.ZIP")], tmp_path / "out" / "train.tsv"
     assert main([*words, "--columns", "en", "de"]) == 0
     header, first, *_ = made.read_text(encoding="utf-8").splitlines()
     assert header == "en\tde"
     assert first.startswith("The dog")
-    assert not (tmp_path.parent / "outside.tsv").exists()
+    assert not (tmp_path.parent / "outside.TSV").exists()
     assert main([*words, "--columns", "de", "fr"]) == 2
     assert "no column 'fr'; its first line is: de, note, en" in caplog.text
     (tmp_path / "all.de").write_text("\n".join(GERMAN))
@@ -70,6 +70,6 @@ def test_no_sentence_is_on_both_sides_of_the_split():
     pairs += [(f"c{n // 3}", f"d{n}") for n in range(60)]
     train, valid = split_pairs(pairs)
     assert len(valid) == 7
-    assert 55 <= len(train) <= 63
+    assert 60 <= len(train) <= 63
     for side in (0, 1):
         assert not {pair[side] for pair in train} & {pair[side] for pair in valid}
