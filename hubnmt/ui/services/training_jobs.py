@@ -66,8 +66,14 @@ class TrainingJobs:
         """Run `training.import_pairs`; return the folder of the pairs, the report and the recipe.
 
         With `data`, the folder of pairs that are there, only the recipe is new.
+
+        Raises:
+            InputError: `data`, which a browser sends, is no folder that this method has made.
         """
-        folder = Path(data or self.folder / DATA / time.strftime("%Y%m%d-%H%M%S"))
+        made = self.folder / DATA
+        folder = Path(data or made / time.strftime("%Y%m%d-%H%M%S"))
+        if data and (folder.resolve().parent != made.resolve() or not folder.is_dir()):
+            raise InputError("the imported pairs are not there any more: import them again")
         _import_pairs(str(folder), *files, **options)
         return str(folder), read_json(folder / "report.json"), read_text(folder / RECIPE)
 
@@ -188,7 +194,9 @@ def _process(folder: Path) -> psutil.Process | None:
     try:
         process = psutil.Process(status["pid"])
         is_older = process.create_time() < (folder / STATUS).stat().st_mtime + CLOCK_S
-        return process if is_older and "training.train" in process.cmdline() else None
+        words = process.cmdline()  # empty while the process begins, and of one that has ended
+        is_run = "training.train" in words if words else process.status() != psutil.STATUS_ZOMBIE
+        return process if is_older and is_run else None
     except (OSError, psutil.Error):
         return None
 
