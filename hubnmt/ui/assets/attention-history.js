@@ -1,9 +1,8 @@
-// Cross-attention of one sentence at each validation. props.value is the text of
-// their file: a line each, with step, tokens and weights (layers, target tokens, source tokens).
+// Cross-attention of one sentence at each validation. props.value is the text of attention.jsonl,
+// one line for each validation: step, tokens and weights (layers, target tokens, source tokens).
 
 const PAUSE_MS = 700;
-const lines = () => (props.value ?? "").split("\n").slice(0, -1); // the last may be torn
-const maps = () => lines().map((text) => JSON.parse(text));
+let maps = [];
 
 function grid(weights, { src, tgt }, number) {
   const figure = make("figure");
@@ -28,18 +27,20 @@ function grid(weights, { src, tgt }, number) {
 }
 
 function draw(n) {
-  const map = maps()[n];
-  const said = `Step ${map.step.toLocaleString("en")} of ${maps().at(-1).step.toLocaleString("en")}`;
+  const map = maps[n];
+  const said = `Step ${map.step.toLocaleString("en")} of ${maps.at(-1).step.toLocaleString("en")}`;
   find("step").setAttribute("aria-valuetext", said);
   find("count").textContent = said;
   find("grids").replaceChildren(...map.layers.map((weights, number) => grid(weights, map, number)));
 }
 
-const begin = stepper(() => maps().length - 1, draw, PAUSE_MS);
+const begin = stepper(() => maps.length - 1, draw, PAUSE_MS);
 
 function show() {
-  element.hidden = find("history").hidden = !maps().length;
-  if (maps().length) begin();
+  const lines = (props.value ?? "").split("\n").slice(0, -1); // the last may be incomplete
+  maps = lines.map((text) => JSON.parse(text));
+  element.hidden = find("history").hidden = !maps.length;
+  if (maps.length) begin();
 }
 
 show();
