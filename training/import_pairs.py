@@ -78,14 +78,20 @@ def import_pairs(dest: Path, config: DataConfig, **more: Any) -> None:
 def split_pairs(pairs: Sequence[TextPair]) -> tuple[list[TextPair], list[TextPair]]:
     """Split into training and validation pairs that share no sentence on either side.
 
-    Pairs that share a sentence with the held-out ones are in neither part. They are few, because
-    pairs of one source are neighbours before the split.
+    Pairs of one source stay together; others that share a sentence with held-out pairs are in
+    neither part.
     """
     n_valid = min(MAX_VALID, max(1, int(VALID_SHARE * len(pairs))))
-    by_source = sorted(pairs, key=lambda pair: zlib.crc32(comparable(pair[0]).encode()))
+    by_source = sorted(pairs, key=_source_key)
+    while n_valid > 1 and _source_key(by_source[n_valid - 1]) == _source_key(by_source[n_valid]):
+        n_valid -= 1
     held_out = HeldOut()
     held_out.update(valid := by_source[:n_valid])
     return [pair for pair in pairs if not held_out.shares_a_side(*pair)], valid
+
+
+def _source_key(pair: TextPair) -> int:
+    return zlib.crc32(comparable(pair[0]).encode())
 
 
 # --- tables ---

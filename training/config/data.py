@@ -22,7 +22,7 @@ MAIN = "main"
 def suffix_of(name: str) -> str:
     """Return the suffix that identifies the format: `.tsv` for `a.TSV` and `a.tsv.gz`."""
     path = PurePath(name)
-    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
 def group_files(files: tuple[str, ...]) -> list[tuple[str, ...]]:

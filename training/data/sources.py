@@ -24,6 +24,8 @@ Row = dict[str, Any]
 SLICE = re.compile(r"(?P<split>[^\[]+)\[(?P<start>\d*):(?P<end>\d*)\]")
 """Row range of a split, implemented here because streaming datasets do not support it."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
+END = "\x04"
+"""A line behind the last of a CSV file, which shows whether a quotation mark is open there."""
 LOCAL_INSTEAD = "or use local files: --set data.train=SRC,TGT --set data.valid=SRC,TGT"
 
 
@@ -91,7 +93,7 @@ def fingerprint_corpus(corpus: CorpusConfig) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in corpus.files:
         path = _expand(name)
-        digest.update(f"{name.endswith('.gz')} {suffix_of(name)}\n".encode())
+        digest.update(f"{name.lower().endswith('.gz')} {suffix_of(name)}\n".encode())
         with _reading(path), path.open("rb") as file:
             for block in iter(functools.partial(file.read, 2**20), b""):
                 digest.update(block)
@@ -166,7 +168,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _open(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    return cast(BinaryIO, gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -187,9 +189,16 @@ def _split_fields(lines: Iterator[str], path: Path) -> Iterator[list[str]]:
     """Yield the rows of a CSV file; its first line shows whether commas or semicolons divide it."""
     first = next(lines, "")
     all_lines = (f"{line}\n" for line in itertools.chain([first], lines))  # for fields of several
-    reader = csv.reader(all_lines, delimiter=max(",;", key=first.count))
+    with_end = itertools.chain(all_lines, [END])
+    reader, start = csv.reader(with_end, delimiter=max(",;", key=first.count)), 1
     try:
-        yield from reader
+        for row in reader:
+            if row == [END]:
+                return
+            if row and row[-1].endswith(END):  # the rest of the file became one field
+                raise InputError(f"{path}, line {start:,}: a quotation mark is never closed")
+            yield row
+            start = reader.line_num + 1
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num:,}: not CSV ({error})") from None
 

@@ -1,3 +1,4 @@
+import gzip
 import json
 import zipfile
 from pathlib import Path
@@ -40,13 +41,13 @@ def test_columns_languages_and_a_zip_are_taken_as_named(
         for de, en in zip(GERMAN, ENGLISH, strict=True)
     )
     with zipfile.ZipFile(tmp_path / "ALL.ZIP", "w") as archive:
-        archive.writestr("../../outside.TSV", table)
+        archive.writestr("../../outside.TSV.GZ", gzip.compress(table.encode()))
     words, made = [str(tmp_path / "out"), str(tmp_path / "ALL.ZIP")], tmp_path / "out" / "train.tsv"
     assert main([*words, "--columns", "en", "de"]) == 0
     header, first, *_ = made.read_text(encoding="utf-8").splitlines()
     assert header == "en\tde"
     assert first.startswith("The dog")
-    assert not (tmp_path.parent / "outside.TSV").exists()
+    assert not (tmp_path.parent / "outside.TSV.GZ").exists()
     assert main([*words, "--columns", "de", "fr"]) == 2
     assert "no column 'fr'; its first line is: de, note, en" in caplog.text
     (tmp_path / "all.de").write_text("\n".join(GERMAN))
@@ -56,13 +57,20 @@ def test_columns_languages_and_a_zip_are_taken_as_named(
     assert made.read_text(encoding="utf-8").startswith("en\tde\nThe dog")
 
 
-@pytest.mark.parametrize("text", ["", "hello\nworld\n"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "two columns of text"),
+        ("hello\nworld\n", "two columns of text"),
+        ('de,en\nHund,dog\n"Katze,cat\nHaus,house\n', "line 3: a quotation mark is never closed"),
+    ],
+)
 def test_a_table_without_two_columns_is_refused(
-    text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    text: str, message: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     (tmp_path / "one.csv").write_text(text)
     assert main([str(tmp_path / "out"), str(tmp_path / "one.csv")]) == 2
-    assert "two columns of text" in caplog.text
+    assert message in caplog.text
 
 
 def test_no_sentence_is_on_both_sides_of_the_split():
@@ -73,3 +81,8 @@ def test_no_sentence_is_on_both_sides_of_the_split():
     assert 60 <= len(train) <= 63
     for side in (0, 1):
         assert not {pair[side] for pair in train} & {pair[side] for pair in valid}
+
+
+def test_pairs_of_one_source_stay_together():
+    train, valid = split_pairs([(f"a{n // 4}", f"b{n}") for n in range(60)])
+    assert (len(train), len(valid)) == (56, 4)
