@@ -52,20 +52,20 @@ def jobs(tmp_path: Path) -> Iterator[TrainingJobs]:
         _until(jobs, job.name, lambda job: job.state not in ALIVE)
 
 
-def test_pairs_are_read_only_from_a_folder_of_imported_pairs(jobs: TrainingJobs, tmp_path: Path):
-    data, *_ = jobs.prepare(*SAMPLE["files"])
-    assert jobs.prepare(data=data)[0] == data
-    for other in (tmp_path.parent, f"{data}/..", f"{data}/missing", "/"):
-        with pytest.raises(InputError, match="import them again"):
-            jobs.prepare(data=str(other))
-
-
 def _until(jobs: TrainingJobs, name: str, is_so: Callable[[Job], bool]) -> Job:
     end = time.monotonic() + 120
     while not is_so(job := jobs.read(name)):
         assert time.monotonic() < end, job
         time.sleep(0.1)
     return job
+
+
+def test_pairs_are_read_only_from_a_folder_of_imported_pairs(jobs: TrainingJobs):
+    data, *_ = jobs.prepare(*SAMPLE["files"])
+    assert jobs.prepare(data=data)[0] == data
+    for other in (f"{data}/..", f"{data}/missing", "/"):
+        with pytest.raises(InputError, match="import them again"):
+            jobs.prepare(data=other)
 
 
 def test_a_paused_run_continues_bit_for_bit_and_a_second_one_waits(jobs: TrainingJobs):
