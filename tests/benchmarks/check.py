@@ -60,7 +60,7 @@ def main(models: Annotated[list[str], typer.Argument()] = MODELS) -> None:
     """Print the areas and shares of each model."""
     for name in models:
         translator, reverse = Translator.from_pretrained(name), "-".join(name.split("-")[::-1])
-        back = Translator.from_pretrained(reverse) if name != "en-ml" else None
+        back = Translator.from_pretrained(reverse)
         rows = [list(row.values()) for row in read_table(FIXTURES / f"judged-{name}.tsv")]
         found = [(row[-1], measure(translator, back, row[0], row[-2])) for row in rows]
         counts = ", ".join(f"{n} {sum(judged == n for judged, _ in found)}" for n in JUDGEMENTS)
