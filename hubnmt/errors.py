@@ -52,6 +52,6 @@ def first_few(problems: list[str], between: str = "; ") -> str:
     return between.join([*problems[:N_NAMED], *([f"and {n_more:,} more"] if n_more > 0 else [])])
 
 
-def shorten(error: BaseException) -> str:
+def shorten(error: object) -> str:
     """Return the message of another library's exception on one line of at most 200 characters."""
     return " ".join(str(error).split())[:200] or type(error).__name__

@@ -12,7 +12,7 @@ import pytest
 from torch import Tensor
 
 from hubnmt import Translator
-from hubnmt.checkpoint.weights import own_tensors
+from hubnmt.checkpoint.folder import own_tensors
 from training.data.batching import Batch
 from training.optim import step
 from training.optim.loss import LossSums

@@ -187,11 +187,6 @@ def _table(columns: list[str], rows: Sequence[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def address_card(card: str, repo: str) -> str:
-    """Replace the model name in the usage example by the Hub repository."""
-    return re.sub(r'(?<=from_pretrained\(")[^"\n]*(?="\))', lambda _: repo, card, count=1)
-
-
 FORM = ("Data", "Limits")
 """Sections that `read_form` and `fill_form` know beside the licence."""
 _LICENSE = r"(?m)^license: (.+)$"

@@ -24,10 +24,7 @@ from huggingface_hub.errors import (
 )
 
 from hubnmt.checkpoint.files import LIBRARY
-from hubnmt.errors import HubError, HubNMTError, HubUnreachableError
-
-MAIN = "main"
-"""Default branch."""
+from hubnmt.errors import HubError, HubNMTError, HubUnreachableError, shorten
 
 NAME = r"\w(?:[\w.-]{0,94}\w)?"
 REPO = re.compile(rf"(?!.*(?:--|\.\.)){NAME}/{NAME}(?<!\.git)", re.ASCII)
@@ -50,7 +47,7 @@ class HubReference:
 
     repo: str
     """`user/name`."""
-    revision: str = MAIN
+    revision: str = constants.DEFAULT_REVISION
     """Branch, tag, commit hash or `refs/pr/N`."""
 
     @property
@@ -60,7 +57,8 @@ class HubReference:
 
     def __str__(self) -> str:
         """Return `user/name@revision`, without `@main`."""
-        return self.repo if self.revision == MAIN else f"{self.repo}@{self.revision}"
+        is_default = self.revision == constants.DEFAULT_REVISION
+        return self.repo if is_default else f"{self.repo}@{self.revision}"
 
 
 def parse_reference(text: str, *, revision: str | None = None) -> HubReference | None:
@@ -74,19 +72,13 @@ def parse_reference(text: str, *, revision: str | None = None) -> HubReference |
         return None
     if given and revision not in (None, given):
         raise HubError(f"{text!r} and revision = {revision!r} name different revisions; give one")
-    chosen = given or revision or MAIN
+    chosen = given or revision or constants.DEFAULT_REVISION
     if not REVISION.fullmatch(chosen):
         raise HubError(
             f"revision = {chosen!r} is not a valid branch, tag or commit; "
             "use letters, digits and . _ - + /"
         )
     return HubReference(repo, chosen)
-
-
-def check_repo(repo: str) -> None:
-    """Raise a `HubError` unless the name of a repository is `user/name`."""
-    if not REPO.fullmatch(repo):
-        raise HubError(f"{repo!r} must be USER/NAME, of letters, digits and . _ - only")
 
 
 def connect(token: str | None = None, *, write: bool = False) -> HfApi:
@@ -106,26 +98,32 @@ def connect(token: str | None = None, *, write: bool = False) -> HfApi:
     return HfApi(token=token)
 
 
-def read_repo(api: HfApi, repo: str, revision: str, *, kind: Kind = "model") -> RepoInfo:
+def read_repo(
+    api: HfApi, repo: str, revision: str | None = None, *, kind: Kind = "model"
+) -> RepoInfo:
     """Request the commit of a repository, its tags, and its files with sizes.
 
     Called within `readable_errors`, as it raises the client's exceptions.
     """
-    request = api.space_info if kind == "space" else api.model_info
-    info = request(repo, revision=revision, files_metadata=True, timeout=TIMEOUT_S)
+    info: Any = api.repo_info(
+        repo, repo_type=kind, revision=revision, files_metadata=True, timeout=TIMEOUT_S
+    )
     if not COMMIT.fullmatch(str(info.sha)):
         raise ValueError("the Hub states no commit")  # it becomes part of a path
-    return info
+    return info  # type: ignore[no-any-return]  # of a model or a Space, as asked
 
 
 def open_repo(
-    api: HfApi, repo: str, branch: str = MAIN, *, kind: Kind = "model", private: bool
+    api: HfApi, repo: str, branch: str | None = None, *, kind: Kind = "model", private: bool
 ) -> RepoInfo:
     """Read a repository as `read_repo` does, creating it and the branch if missing.
 
     Raises:
-        HubError: if it has other content than hubnmt's, or should be `private` and is public.
+        HubError: if its name is not `user/name`, it has other content than hubnmt's, or it should
+            be `private` and is public.
     """
+    if not REPO.fullmatch(repo):
+        raise HubError(f"{repo!r} must be USER/NAME, of letters, digits and . _ - only")
     try:
         info = read_repo(api, repo, branch, kind=kind)
     except (RepositoryNotFoundError, RevisionNotFoundError) as error:
@@ -134,7 +132,7 @@ def open_repo(
             api.create_repo(
                 repo, repo_type=kind, space_sdk=sdk, private=private or None, exist_ok=True
             )
-        if branch != MAIN:
+        if branch:
             api.create_branch(repo, repo_type=kind, branch=branch, exist_ok=True)
         info = read_repo(api, repo, branch, kind=kind)
     library = getattr(info, "library_name", None)
@@ -153,26 +151,15 @@ def open_repo(
 HTTP_ERROR = next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")
 """Base class of the errors of the HTTP library that `huggingface_hub` uses."""
 
-UNREACHABLE: dict[type[BaseException] | int, str] = {
+NOT_A_HUB = (json.JSONDecodeError, FileMetadataError)
+NO_ANSWER = (HTTP_ERROR, LocalEntryNotFoundError)
+UNREACHABLE = {OfflineModeIsEnabled, NOT_A_HUB, NO_ANSWER, 429, 500}
+"""Keys of `MESSAGES` for a Hub that does not answer, as opposed to one that refuses."""
+
+MESSAGES: dict[Any, str] = {
     OfflineModeIsEnabled: "HF_HUB_OFFLINE is set, so the Hub is not contacted: unset it to go "
     "online",
-    **dict.fromkeys(
-        (json.JSONDecodeError, FileMetadataError),
-        "{endpoint} did not respond like a Hub: check HF_ENDPOINT, or try again later",
-    ),
-    **dict.fromkeys(
-        (HTTP_ERROR, LocalEntryNotFoundError),
-        "cannot reach {endpoint} for {target} ({name}): check the network, proxy and HF_ENDPOINT, "
-        "then try again; cached models work offline (HF_HUB_OFFLINE=1)",
-    ),
-    429: "too many requests to the Hub (429): try again {pause}; a token raises the limit",
-    **dict.fromkeys(
-        (408, 500, 502, 503, 504), "the Hub has a server error ({status}): try again {pause}"
-    ),
-}
-"""Messages for a Hub that does not answer, by exception or status code."""
-
-REFUSED: dict[type[BaseException] | int, str] = {
+    NOT_A_HUB: "{endpoint} did not respond like a Hub: check HF_ENDPOINT, or try again later",
     GatedRepoError: "{repo} is gated: ask for access at {endpoint}/{repo} while logged in, "
     f"then provide your token ({LOGIN})",
     RepositoryNotFoundError: "there is no folder {repo!r} here and no {repo!r} on {endpoint}, or "
@@ -186,16 +173,20 @@ REFUSED: dict[type[BaseException] | int, str] = {
     "({endpoint}/settings/tokens), and your user a role in that account",
     412: "{target} was changed by another push; nothing was overwritten: check that change, then "
     "push again",
+    429: "too many requests to the Hub (429): try again {pause}; a token raises the limit",
+    500: "the Hub has a server error ({status}): try again {pause}",
     HfHubHTTPError: "{target}: the Hub refused ({status}: {reason})",
+    NO_ANSWER: "cannot reach {endpoint} for {target} ({name}): check the network, proxy and "
+    "HF_ENDPOINT, then try again; cached models work offline (HF_HUB_OFFLINE=1)",
     OSError: "{target}: cannot use {path} ({reason}); free disk space, choose another folder, or "
     "set HF_HOME",
 }
-"""Messages for a request that was refused, or a disk that cannot be used."""
+"""Messages by classes or HTTP status, of which the first that fits is shown; 500 is all above."""
 
 
 @contextmanager
 def readable_errors(target: str) -> Iterator[None]:
-    """Convert exceptions of the client, which are of many kinds, to a `HubError` about `target`.
+    """Convert exceptions of the client to a `HubError` about `target`, such as `user/name@v1`.
 
     The original is not chained, because its traceback may show the request and its token.
     """
@@ -204,51 +195,46 @@ def readable_errors(target: str) -> Iterator[None]:
     except HubNMTError:
         raise
     except Exception as error:
-        raise explain(error, target) from None
+        raise _explain(error, target) from None
 
 
-def explain(error: BaseException, target: str) -> HubError:
-    """Convert an exception about a target, such as `user/name@v1`, to a message for the user."""
+def _explain(error: BaseException, target: str) -> HubError:
     causes = [error]  # the client wraps some
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
     for cause in sorted(causes, key=lambda cause: isinstance(cause, LocalEntryNotFoundError)):
-        for key in _keys(cause):
-            if message := UNREACHABLE.get(key) or REFUSED.get(key):
+        for key, message in MESSAGES.items():
+            if _fits(key, cause):
                 kind = HubUnreachableError if key in UNREACHABLE else HubError
                 return kind(message.format(**_facts(cause, target)))
-    line = _first_line(error)
-    return HubError(f"{target}: {line}; try again, or check the metadata in its README.md")
+    return HubError(f"{target}: {_mask(error)}; try again, or check the metadata in its README.md")
 
 
-def _keys(error: BaseException) -> Iterator[type[BaseException] | int]:
-    """Yield what `error` may be listed by: its classes, and before the general one its status."""
-    for base in type(error).__mro__:
-        if base is HfHubHTTPError and isinstance(error, HfHubHTTPError):
-            yield error.response.status_code
-        if base is not OSError or getattr(error, "errno", None) is not None:
-            yield base
+def _fits(key: Any, error: BaseException) -> bool:
+    if isinstance(key, int):
+        return isinstance(error, HfHubHTTPError) and min(error.response.status_code, 500) == key
+    return isinstance(error, key) and (key is not OSError or error.errno is not None)
 
 
 def _facts(error: BaseException, target: str) -> dict[str, Any]:
+    """Return the values of the messages."""
     facts: dict[str, Any] = {
         "target": target,
         "repo": target.split("@")[0],
         "endpoint": constants.ENDPOINT,
         "name": type(error).__name__,
-        "reason": _first_line(error),
+        "reason": _mask(error),
     }
     if isinstance(error, HfHubHTTPError):
         wait = error.response.headers.get("Retry-After") or ""
         facts["status"] = error.response.status_code
         facts["pause"] = f"after {wait} s" if wait.isdigit() else "later"
-        facts["reason"] = _first_line(error.server_message or "no reason given")
-    elif isinstance(error, OSError) and error.errno is not None:
+        facts["reason"] = _mask(error.server_message or "no reason given")
+    elif isinstance(error, OSError):
         facts["path"] = error.filename2 or error.filename or "the disk"
         facts["reason"] = (error.strerror or type(error).__name__).lower()
     return facts
 
 
-def _first_line(error: object) -> str:
-    line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return TOKEN.sub("hf_***", line.strip())[:300]
+def _mask(error: object) -> str:
+    return TOKEN.sub("hf_***", shorten(error))

@@ -5,13 +5,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any, Literal
 
-from huggingface_hub import (
-    CachedRepoInfo,
-    CacheNotFound,
-    constants,
-    get_session,
-    scan_cache_dir,
-)
+from huggingface_hub import CachedRepoInfo, CacheNotFound, constants, get_session, scan_cache_dir
 from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, not marked so
     build_hf_headers,
     hf_raise_for_status,
@@ -143,12 +137,10 @@ def evict_lru(limit: int) -> tuple[str, ...]:
     cache = scan_cache_dir(constants.HF_HUB_CACHE)
     repos = [repo for repo in cache.repos if repo.repo_type == "model" and repo.repo_id in names]
     repos.sort(key=_last_used)
-    total, evicted = sum(repo.size_on_disk for repo in repos), []
-    for repo in repos[:-1]:
-        if total <= limit:
-            break
+    evicted = []
+    while len(repos) > 1 and sum(repo.size_on_disk for repo in repos) > limit:
+        repo = repos.pop(0)
         cache.delete_revisions(*(revision.commit_hash for revision in repo.revisions)).execute()
-        total -= repo.size_on_disk
         evicted.append(repo.repo_id)
     return tuple(evicted)
 

@@ -10,7 +10,6 @@ import logging
 import os
 import shutil
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,36 +51,24 @@ def locate_model(
         ModelNotFoundError: listing the bundled models.
         HubError: if the Hub has no such model, or cannot be reached.
     """
-    name = os.fspath(model)
-    folder = _find_local(name)
-    if folder is not None:
-        if revision is not None:
-            raise ConfigError(
-                f"{name!r} is a local model, which has no revisions; remove the revision"
-            )
+    name, bundled = os.fspath(model), bundled_models()
+    folder = bundled.get(name)
+    with contextlib.suppress(RuntimeError, OSError, ValueError):
+        path = Path(name).expanduser()  # no home folder, path too long, null byte
+        folder = folder or (path if path.is_dir() else None)
+    if folder and revision:
+        raise ConfigError(f"{name!r} is a local model, which has no revisions; remove the revision")
+    if folder:
         return folder, None
-    reference = parse_reference(name, revision=revision)
-    if reference is not None:
+    if reference := parse_reference(name, revision=revision):
         pulled = pull(reference, **hub)
         return pulled, pulled.name
-    known = ", ".join(bundled_models()) or "none"
-    near = nearest_name(name, list(bundled_models()))
+    near = nearest_name(name, list(bundled))
     suggestion = f" (did you mean {near!r}?)" if near else ""
     raise ModelNotFoundError(
-        f"no model {name!r}{suggestion}: not a bundled model (available: {known}), not a local "
-        "folder, and not user/name on the Hub"
+        f"no model {name!r}{suggestion}: not a bundled model (available: {', '.join(bundled)}), "
+        "not a local folder, and not user/name on the Hub"
     )
-
-
-def _find_local(name: str) -> Path | None:
-    bundled = bundled_models()
-    if name in bundled:
-        return bundled[name]
-    with contextlib.suppress(RuntimeError, OSError, ValueError):
-        folder = Path(name).expanduser()  # no home folder, path too long, null byte
-        if folder.is_dir():
-            return folder
-    return None
 
 
 def pull(
@@ -101,10 +88,9 @@ def pull(
         HubError: if the model cannot be downloaded, is too large, or is not a hubnmt model.
         ModelFolderError: if its config is not a hubnmt config.
     """
-    find: Any = partial(find_cached, cache_dir=cache_dir)
     is_offline = local_files_only or is_offline_mode()
-    cached: Path | None = find(reference) if is_offline or reference.is_pinned else None
-    if cached is not None:
+    cached = find_cached(reference, cache_dir=cache_dir)
+    if cached and (is_offline or reference.is_pinned):
         return cached
     if is_offline:
         raise HubError(
@@ -116,7 +102,6 @@ def pull(
         with readable_errors(str(reference)):
             return _download(api, reference, cache_dir=cache_dir, max_bytes=max_bytes)
     except HubUnreachableError as error:
-        cached = find(reference)
         if cached is None:
             raise
         logger.warning("%s; using the cached commit %s", error, cached.name[:12])
@@ -132,9 +117,7 @@ def _download(
     sizes = {file.rfilename: file.size for file in info.siblings or ()}
     check_files(sizes, target)
     pinned = HubReference(reference.repo, str(info.sha))
-    fetch: Any = partial(
-        api.snapshot_download, pinned.repo, revision=pinned.revision, cache_dir=cache_dir
-    )
+    place: Any = {"repo_id": pinned.repo, "revision": pinned.revision, "cache_dir": cache_dir}
     folder = find_cached(pinned, cache_dir=cache_dir)
     if folder is None:
         size = sum(sizes.get(name) or 0 for name in MODEL_FILES)
@@ -144,10 +127,10 @@ def _download(
                 f"download it: hubnmt pull {target}"
             )
         # 2. Download the config, and check the other sizes against it.
-        config = load_config(Path(fetch(allow_patterns=CONFIG)))
+        config = load_config(Path(api.snapshot_download(**place, allow_patterns=CONFIG)))
         check_files(sizes, target, config=config)
         # 3. Download the rest. With a server error the client returns an incomplete folder.
-        fetch(allow_patterns=MODEL_FILES)
+        api.snapshot_download(**place, allow_patterns=MODEL_FILES)
         folder = find_cached(pinned, cache_dir=cache_dir)
         if folder is None:
             raise HubUnreachableError(f"the download of {target} is incomplete: try again")
@@ -188,19 +171,17 @@ def pull_to(reference: HubReference, folder: Path) -> Path:
 def find_cached(reference: HubReference, *, cache_dir: str | Path | None = None) -> Path | None:
     """Return the folder of a complete model in the cache; it is named by the commit."""
     try:
-        folder = Path(
-            snapshot_download(
-                reference.repo,
-                revision=reference.revision,
-                cache_dir=cache_dir,
-                allow_patterns=MODEL_FILES,
-                local_files_only=True,
-            )
+        found = snapshot_download(
+            reference.repo,
+            revision=reference.revision,
+            cache_dir=cache_dir,
+            allow_patterns=MODEL_FILES,
+            local_files_only=True,
         )
-        check_files({path.name: path.stat().st_size for path in folder.iterdir()}, folder.name)
+        check_files({path.name: path.stat().st_size for path in Path(found).iterdir()}, found)
     except (LocalEntryNotFoundError, HubError):
         return None
-    return folder
+    return Path(found)
 
 
 def check_files(

@@ -8,12 +8,12 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard, SpaceInfo
 
-from hubnmt.checkpoint.card import CardFacts, address_card, write_card
+from hubnmt.checkpoint.card import CardFacts, write_card
 from hubnmt.checkpoint.files import (
     BOARD,
     CARD,
@@ -25,7 +25,7 @@ from hubnmt.checkpoint.files import (
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.checkpoint.metadata import check_metadata
 from hubnmt.errors import HubError, ModelFolderError, shorten
-from hubnmt.hub.client import MAIN, RepoInfo, check_repo, connect, open_repo, readable_errors
+from hubnmt.hub.client import RepoInfo, connect, open_repo, readable_errors
 
 SECRET = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")
 """A Hub token, which must not be published by accident."""
@@ -67,17 +67,20 @@ def push(
         HubError: if the Hub refuses or cannot be reached; the repository is unchanged, except if
             only the answer to the commit was lost: then the next push finds nothing to do.
     """
-    check_repo(repo)
     if create_pr and revision is not None:
         raise HubError("give a branch or a pull request, not both: those of the Hub are for main")
     api = connect(token, write=True)
     contents = collect(Path(folder), repo)
     with readable_errors(repo):
-        info = open_repo(api, repo, revision or MAIN, private=private)
-        message = message or "Push with hubnmt"
-        unwanted = [file.rfilename for file in info.siblings or () if file.rfilename in MODEL_FILES]
+        info = open_repo(api, repo, revision, private=private)
         return commit(
-            api, info, contents, unwanted, message=message, revision=revision, create_pr=create_pr
+            api,
+            info,
+            contents,
+            is_ours=MODEL_FILES.__contains__,
+            message=message or "Push with hubnmt",
+            revision=revision,
+            create_pr=create_pr,
         )
 
 
@@ -118,26 +121,30 @@ def _card(stored: StoredModel, repo: str, path: Path) -> bytes:
         raise ModelFolderError(
             f"{path}: {shorten(error)}; correct its YAML metadata, between the --- lines"
         ) from None
-    return address_card(text, repo).encode()
+    # The example names the repository instead of the folder.
+    model = re.compile(r'(?<=from_pretrained\(")[^"\n]*(?="\))')
+    return model.sub(lambda _: repo, text, count=1).encode()
 
 
 def commit(
     api: HfApi,
     info: RepoInfo,
     contents: Mapping[str, Content],
-    unwanted: Iterable[str],
     *,
+    is_ours: Callable[[str], object],
     message: str,
     revision: str | None = None,
     create_pr: bool = False,
 ) -> Pushed:
     """Commit the differences to a repository, if there are any.
 
-    The parent is the commit of `info`. Files of the repository that are `unwanted` are removed,
-    unless they are in `contents`.
+    The parent is the commit of `info`. Files of the repository that are not in `contents` are
+    removed if they are `is_ours`.
     """
     added = [CommitOperationAdd(name, content) for name, content in contents.items()]
-    removed = [CommitOperationDelete(name) for name in unwanted if name not in contents]
+    present = [file.rfilename for file in info.siblings or ()]
+    unwanted = [name for name in present if name not in contents and is_ours(name)]
+    removed = [CommitOperationDelete(name) for name in unwanted]
     done = api.create_commit(  # which leaves out files that have not changed
         info.id,
         [*added, *removed],

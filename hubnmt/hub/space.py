@@ -11,14 +11,7 @@ from huggingface_hub import HfApi, SpaceCard, constants, get_token
 
 from hubnmt.checkpoint.files import PRETRAINED, bundled_models
 from hubnmt.errors import HubError
-from hubnmt.hub.client import (
-    check_repo,
-    connect,
-    open_repo,
-    parse_reference,
-    read_repo,
-    readable_errors,
-)
+from hubnmt.hub.client import connect, open_repo, parse_reference, read_repo, readable_errors
 from hubnmt.hub.pull import check_files
 from hubnmt.hub.push import Content, Pushed, commit
 
@@ -56,7 +49,6 @@ def open_space(
     Raises:
         HubError: if a Space cannot load the model, or the Hub refuses.
     """
-    check_repo(repo)
     api = connect(token, write=True)
     with readable_errors(model):
         is_closed = _is_closed(api, model, with_token=with_token)
@@ -69,10 +61,8 @@ def open_space(
             api.add_space_variable(repo, VARIABLE, model)
         if with_token:
             api.add_space_secret(repo, SECRET, token or get_token() or "")
-        names = [file.rfilename for file in info.siblings or ()]
-        unwanted = list(filter(OURS.fullmatch, names))
         message = f"Serve {model} with hubnmt"
-        return commit(api, info, collect(repo, model), unwanted, message=message)
+        return commit(api, info, collect(repo, model), is_ours=OURS.fullmatch, message=message)
 
 
 def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:

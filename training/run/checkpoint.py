@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hubnmt.checkpoint.weights import own_tensors
+from hubnmt.checkpoint.folder import own_tensors
 from hubnmt.errors import ModelFolderError
 from hubnmt.model import Transformer
 from hubnmt.model.transformer import rename_weights

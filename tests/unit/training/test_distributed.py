@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from hubnmt import Translator
-from hubnmt.checkpoint.weights import own_tensors
+from hubnmt.checkpoint.folder import own_tensors
 from hubnmt.errors import ConfigError
 from tests.runs import FarmOptions, RunFarm, read_metrics
 from training.distributed import pick_device

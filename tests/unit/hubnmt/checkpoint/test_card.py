@@ -12,7 +12,6 @@ from huggingface_hub import ModelCard
 from hubnmt.checkpoint.card import (
     CardFacts,
     TestResult,
-    address_card,
     fill_form,
     read_form,
     write_card,
@@ -106,15 +105,6 @@ def test_the_client_of_the_hub_reads_the_whole_card(full: CardFacts) -> None:
     assert SCORES.bleu_signature in first.metric_name
     assert second.metric_name == f"chrF2 ({SCORES.chrf_signature})"
     assert first.dataset_type == "bentrevett/multi30k"
-
-
-def test_a_card_is_addressed_to_its_repository(full: CardFacts) -> None:
-    card = write_card(full)
-    assert 'from_pretrained("de-en-tiny")' in card
-    addressed = address_card(card, "user/new")
-    assert addressed == card.replace('from_pretrained("de-en-tiny")', 'from_pretrained("user/new")')
-    assert address_card(addressed, "user/new") == addressed
-    assert address_card("# by hand", "user/new") == "# by hand"
 
 
 def test_a_model_that_was_trained_further_says_from_which(full: CardFacts, bare: CardFacts) -> None:

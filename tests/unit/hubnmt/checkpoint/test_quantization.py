@@ -7,8 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hubnmt.__main__ import main
-from hubnmt.checkpoint.folder import load_model
-from hubnmt.checkpoint.weights import SCALE_SUFFIX
+from hubnmt.checkpoint.folder import SCALE_SUFFIX, load_model
 from hubnmt.errors import ModelFolderError
 from hubnmt.hub.client import HubReference
 from hubnmt.hub.pull import pull

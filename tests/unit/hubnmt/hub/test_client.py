@@ -9,7 +9,7 @@ import huggingface_hub.errors as theirs
 import pytest
 
 from hubnmt.errors import HubError
-from hubnmt.hub.client import HTTP_ERROR, connect, explain
+from hubnmt.hub.client import HTTP_ERROR, connect, readable_errors
 from tests.hub import TOKEN
 from tests.hub_server import HubServer
 
@@ -39,12 +39,6 @@ def test_the_login_is_taken_where_no_token_is_set(
     assert connect(write=True).model_info("user/a").id == "user/a"
 
 
-def sentence(error: BaseException) -> str:
-    explained = explain(error, "user/name@v1")
-    assert "\n" not in str(explained)
-    return str(explained)
-
-
 def chained(outer: BaseException, cause: BaseException) -> BaseException:
     outer.__cause__ = cause
     return outer
@@ -68,8 +62,11 @@ def chained(outer: BaseException, cause: BaseException) -> BaseException:
             ),
             "cannot use /b (read-only)",
         ),
-        (ValueError("something odd\nsecond line"), "something odd; try again"),
+        (ValueError("something odd\nsecond line"), "something odd second line; try again"),
     ],
 )
 def test_each_trouble_is_one_line_with_its_remedy(error: BaseException, words: str):
-    assert words in sentence(error)
+    with pytest.raises(HubError) as explained, readable_errors("user/name@v1"):
+        raise error
+    assert words in str(explained.value)
+    assert "\n" not in str(explained.value)

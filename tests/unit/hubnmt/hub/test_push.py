@@ -161,7 +161,7 @@ def test_a_pulled_model_can_be_pushed_on(hub: HubServer, model_folder: Path):
 @pytest.mark.parametrize(
     ("status", "step", "sentence"),
     [
-        (401, "GET /api/models/user/de-en-tiny/revision", "does not accept this token"),
+        (401, "GET /api/models/user/de-en-tiny", "does not accept this token"),
         (403, "POST /api/repos/create", "forbids"),
         (503, COMMIT, r"server error \(503\)"),
         (503, "validate-yaml", "did not respond like a Hub"),
