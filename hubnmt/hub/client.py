@@ -116,7 +116,7 @@ def read_repo(
 def open_repo(
     api: HfApi, repo: str, branch: str | None = None, *, kind: Kind = "model", private: bool
 ) -> RepoInfo:
-    """Read a repository as `read_repo` does, creating it and the branch if missing.
+    """Create a repository and a branch of it if they are missing, and read it as `read_repo` does.
 
     Raises:
         HubError: if its name is not `user/name`, it has other content than hubnmt's, or it should
@@ -124,17 +124,11 @@ def open_repo(
     """
     if not REPO.fullmatch(repo):
         raise HubError(f"{repo!r} must be USER/NAME, of letters, digits and . _ - only")
-    try:
-        info = read_repo(api, repo, branch, kind=kind)
-    except (RepositoryNotFoundError, RevisionNotFoundError) as error:
-        if isinstance(error, RepositoryNotFoundError):
-            sdk = "gradio" if kind == "space" else None
-            api.create_repo(
-                repo, repo_type=kind, space_sdk=sdk, private=private or None, exist_ok=True
-            )
-        if branch:
-            api.create_branch(repo, repo_type=kind, branch=branch, exist_ok=True)
-        info = read_repo(api, repo, branch, kind=kind)
+    sdk = "gradio" if kind == "space" else None
+    api.create_repo(repo, repo_type=kind, space_sdk=sdk, private=private or None, exist_ok=True)
+    if branch:
+        api.create_branch(repo, repo_type=kind, branch=branch, exist_ok=True)
+    info = read_repo(api, repo, branch, kind=kind)
     library = getattr(info, "library_name", None)
     names = {file.rfilename for file in info.siblings or ()} - {".gitattributes", "README.md"}
     if LIBRARY not in (library, *(info.tags or ())) and (library or names):
