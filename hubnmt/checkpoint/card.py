@@ -41,9 +41,7 @@ class CardFacts:
     title: str
     config: ModelConfig
     license: str = ""
-    """Hub identifier of the licence; with `other`, its name and its URL follow."""
-    license_name: str = ""
-    license_link: str = ""
+    """Hub identifier of the licence."""
     datasets: tuple[str, ...] = ()
     """Hub names of the training data."""
     data: str = ""
@@ -122,11 +120,13 @@ def _fence(language: str, code: str) -> str:
 def _head(facts: CardFacts) -> str:
     languages = [facts.config.src_lang, facts.config.tgt_lang]
     results = [_index_entry(result, languages) for result in facts.results]
+    is_other = facts.license == "other"  # for which the Hub asks for a name and a link
+    pages = [f"https://huggingface.co/datasets/{name}" for name in facts.datasets]
     values = {
         "language": languages,
         "license": facts.license,
-        "license_name": facts.license_name,
-        "license_link": facts.license_link,
+        "license_name": "terms-of-the-training-data" if is_other else "",
+        "license_link": next(iter(pages), "") if is_other else "",
         "library_name": LIBRARY,
         "pipeline_tag": "translation",
         "tags": [LIBRARY, "translation"],
@@ -135,10 +135,6 @@ def _head(facts: CardFacts) -> str:
         "metrics": ["bleu", "chrf"] if results else [],
         "model-index": [{"name": facts.name, "results": results}] if results else [],
     }
-    if facts.license == "other":  # the Hub asks for a name and a link
-        values["license_name"] = facts.license_name or "terms-of-the-training-data"
-        pages = [f"https://huggingface.co/datasets/{name}" for name in facts.datasets]
-        values["license_link"] = facts.license_link or next(iter(pages), "")
     kept = {key: value for key, value in values.items() if value}
     # Quotes `no` (Norwegian), which would be read as false.
     return f"---\n{yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=math.inf)}---"

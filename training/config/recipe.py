@@ -30,6 +30,7 @@ REMOVED: Mapping[str, Mapping[str, Any]] = {
     },
     "run": {"ema_decay": 0.999, "pretrained_encoder": "", "metric": "auto", "compile": False},
     "data": {"valid_as_typed": False},
+    "card": {"license_name": "", "license_link": ""},
     "log": {"hook": None},
 }
 """Settings of earlier versions by section, with their defaults, which are accepted."""

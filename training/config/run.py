@@ -129,10 +129,6 @@ class CardConfig(FromDict):
     """Licence of the data, one sentence."""
     license: str = "other"
     """Licence identifier of the weights, as on the Hub."""
-    license_name: str = ""
-    """Identifier of a licence that the Hub does not know, for `license = "other"`."""
-    license_link: str = ""
-    """URL of that licence; by default the page of the first dataset."""
     datasets: tuple[str, ...] = ()
     """Hub names of the datasets; by default those of `[data]`."""
     limits: str = ""

@@ -12,10 +12,7 @@ from hubnmt.errors import InputError
 from training.run.finetune import describe_pretrained
 from training.run.run_dir import Weights, read_validation
 
-SAME_NAME = (
-    *("title", "license", "license_name", "license_link"),
-    *("data", "data_license", "limits", "bias", "citation"),
-)
+SAME_NAME = ("title", "license", "data", "data_license", "limits", "bias", "citation")
 """Settings of `[card]` that `CardFacts` takes as they are."""
 
 
