@@ -12,7 +12,6 @@ import pytest
 from torch import Tensor
 
 from hubnmt import Translator
-from hubnmt.checkpoint.folder import own_tensors
 from training.data.batching import Batch
 from training.optim import step
 from training.optim.loss import LossSums
@@ -55,8 +54,8 @@ def read_samples(folder: Path) -> list[list[tuple[str, str]]]:
 
 def differing(run: Run | Translator, other: Run | Translator | Mapping[str, Tensor]) -> list[str]:
     """Name the weights that are not the same to the last bit."""
-    theirs = other if isinstance(other, Mapping) else own_tensors(other.model)
-    return [name for name, w in own_tensors(run.model).items() if not w.equal(theirs[name])]
+    theirs = other if isinstance(other, Mapping) else dict(other.model.named_parameters())
+    return [name for name, w in run.model.named_parameters() if not w.equal(theirs[name])]
 
 
 def stop_at(step_number: int, patch: pytest.MonkeyPatch) -> None:

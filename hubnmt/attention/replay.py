@@ -3,14 +3,13 @@
 A search stores no attention weights; its result is replayed here, with equal log-probabilities.
 """
 
-import codecs
 import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from hubnmt.attention.maps import Attention, Span, TokenSpans
+from hubnmt.attention.maps import Attention, TokenSpans
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -23,20 +22,14 @@ def locate(ids: Sequence[int], tokenizer: Tokenizer) -> TokenSpans:
     Invalid UTF-8 bytes count as the U+FFFD that replaces them.
     """
     ids = [*ids, tokenizer.eos_id]
-    utf8 = tokenizer.offsets(ids)
-    raw = tokenizer.decode_bytes(ids)
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    char_of: list[int] = []  # character index of each byte
-    n_chars = 0
-    for position in range(len(raw)):
-        n_chars += len(decoder.decode(raw[position : position + 1]))
-        is_open = bool(decoder.getstate()[0])  # incomplete character
-        char_of.append(n_chars if is_open else n_chars - 1)
+    raw, utf8 = tokenizer.decode_bytes(ids), tokenizer.offsets(ids)
     text = raw.decode("utf-8", errors="replace")
-    chars: list[Span] = []
-    for start, end in utf8:
-        first = char_of[start] if start < len(raw) else len(text)
-        chars.append((first, char_of[end - 1] + 1 if end > start else first))
+
+    def count_chars(n_bytes: int) -> int:
+        """Count the characters that begin in the first bytes of the text."""
+        return len(raw[:n_bytes].decode("utf-8", errors="replace"))
+
+    chars = [(count_chars(start + 1) - (start < len(raw)), count_chars(end)) for start, end in utf8]
     return TokenSpans(text, tuple(tokenizer.readable(ids)), tuple(chars), tuple(utf8))
 
 

@@ -152,10 +152,14 @@ def replace_folder(
         if not folder.is_dir():
             draft.rename(folder)
             return
-        new = {path.name for path in draft.iterdir()}
-        for path in folder.iterdir():
-            if path.name not in new and path.name not in dropped:
-                _copy(path, draft / path.name)
+        left = {*dropped, *(path.name for path in draft.iterdir())}
+        shutil.copytree(
+            folder,
+            draft,
+            symlinks=True,
+            ignore=lambda place, _: left if place == str(folder) else (),
+            dirs_exist_ok=True,
+        )
         old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
         folder.rename(old)
         try:
@@ -191,10 +195,3 @@ def _flush(folder: Path) -> None:
         if path.is_file():
             with path.open("r+b") as file:
                 os.fsync(file.fileno())
-
-
-def _copy(source: Path, target: Path) -> None:
-    if source.is_dir() and not source.is_symlink():
-        shutil.copytree(source, target, symlinks=True)
-    else:
-        shutil.copy2(source, target, follow_symlinks=False)

@@ -78,7 +78,8 @@ def save_model(
         )
         write_json(target / DECODING, stored.decoding.to_dict())
         stored.tokenizers.save(target)
-        tensors = to_stored(own_tensors(stored.model), stored.dtype)
+        # A tied weight is stored once, under its first name.
+        tensors = to_stored(dict(stored.model.named_parameters()), stored.dtype)
         # Not `save_file`, which makes the file readable by its owner only.
         content = save(tensors, metadata={"format": "pt"})
         (target / WEIGHTS).write_bytes(content)
@@ -131,11 +132,6 @@ def _load_tokenizers(folder: Path, config: ModelConfig) -> Tokenizers:
 # --- weights ---
 
 
-def own_tensors(model: Transformer) -> dict[str, Tensor]:
-    """Return the weights by name; tied ones only under their first name."""
-    return dict(model.named_parameters(remove_duplicate=True))
-
-
 def to_stored(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
     """Convert weights to the dtype of the folder, or to their own if that is narrower."""
     stored = {}
@@ -168,7 +164,7 @@ def check_weights(model: Transformer, path: Path) -> torch.dtype:
     """
     with _open_weights(path) as file:
         headers = rename_weights({name: file.get_slice(name) for name in file.keys()})  # noqa: SIM118
-        _check_headers(headers, own_tensors(model), path)
+        _check_headers(headers, dict(model.named_parameters()), path)
         found = {header.get_dtype() for header in headers.values()}
     if INT8 in found:
         return torch.int8
@@ -181,7 +177,7 @@ def load_weights(model: Transformer, path: Path) -> None:
     Raises:
         ModelFolderError: naming tensors with NaN or infinite values.
     """
-    weights = own_tensors(model)
+    weights = dict(model.named_parameters())
     with _open_weights(path) as file, torch.no_grad():
         stored_name = rename_weights({name: name for name in file.keys()})  # noqa: SIM118
         for name, parameter in weights.items():

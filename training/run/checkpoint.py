@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hubnmt.checkpoint.folder import own_tensors
 from hubnmt.errors import ModelFolderError
 from hubnmt.model import Transformer
 from hubnmt.model.transformer import rename_weights
@@ -144,9 +143,7 @@ def _snapshot_path(folder: Path, step: int) -> Path:
 
 def copy_weights(model: Transformer) -> Weights:
     """Return a copy of the weights in main memory."""
-    return {
-        name: tensor.detach().to("cpu", copy=True) for name, tensor in own_tensors(model).items()
-    }
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in model.named_parameters()}
 
 
 def with_weights(model: Transformer, weights: Mapping[str, Tensor]) -> Transformer:
@@ -159,7 +156,7 @@ def with_weights(model: Transformer, weights: Mapping[str, Tensor]) -> Transform
 def put_weights(model: Transformer, weights: Mapping[str, Tensor]) -> None:
     """Replace the weights of a model, in place."""
     with torch.no_grad():
-        for name, tensor in own_tensors(model).items():
+        for name, tensor in model.named_parameters():
             tensor.copy_(weights[name])
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from hubnmt import Translator
-from hubnmt.checkpoint.folder import own_tensors
 from hubnmt.errors import ConfigError
 from tests.runs import FarmOptions, RunFarm, read_metrics
 from training.distributed import pick_device
@@ -112,7 +111,7 @@ def curve(folder: Path) -> list[list[float]]:
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     """Read a model's weights without the biases of keys: the softmax takes no notice of those, so
     their gradients are mere rounding, which differs from machine to machine and AdamW blows up."""
-    found = own_tensors(Translator.from_pretrained(folder).model)
+    found = dict(Translator.from_pretrained(folder).model.named_parameters())
     return {
         name: torch.cat(tensor.detach().chunk(3)[::2]) if "qkv_proj.bias" in name else tensor
         for name, tensor in found.items()
