@@ -72,14 +72,12 @@ def inspect(
 
 def _count_parameters(translator: "hubnmt.Translator") -> dict[str, int]:
     """Count the parameters of each module; tied ones belong to the first."""
-    counts = {
-        name: sum(parameter.numel() for parameter in part.parameters())
-        for name, part in translator.model.named_children()
-        if any(True for _ in part.parameters())
-    }
-    config = translator.config
-    tied = {"output_proj": config.tie_output, "tgt_embedding": config.share_embeddings}
-    return counts | {name: 0 for name, is_tied in tied.items() if is_tied}
+    model = translator.model
+    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    counts = dict.fromkeys((name.partition(".")[0] for name in names), 0)
+    for name, parameter in model.named_parameters():
+        counts[name.partition(".")[0]] += parameter.numel()
+    return counts
 
 
 def _test_tokenizer(

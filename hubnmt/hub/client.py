@@ -47,7 +47,7 @@ class HubReference:
 
     repo: str
     """`user/name`."""
-    revision: str = constants.DEFAULT_REVISION
+    revision: str = "main"
     """Branch, tag, commit hash or `refs/pr/N`."""
 
     @property
@@ -57,28 +57,21 @@ class HubReference:
 
     def __str__(self) -> str:
         """Return `user/name@revision`, without `@main`."""
-        is_default = self.revision == constants.DEFAULT_REVISION
-        return self.repo if is_default else f"{self.repo}@{self.revision}"
+        return self.repo if self.revision == "main" else f"{self.repo}@{self.revision}"
 
 
-def parse_reference(text: str, *, revision: str | None = None) -> HubReference | None:
+def parse_reference(text: str) -> HubReference | None:
     """Parse `user/name[@revision]`; None if the text has another form.
 
     Raises:
-        HubError: if a `revision` given separately differs, or it is not a valid git ref name.
+        HubError: if the revision is not a valid git ref name.
     """
-    repo, at, given = text.partition("@")
-    if not REPO.fullmatch(repo) or (at and not given):
+    repo, at, revision = text.partition("@")
+    if not REPO.fullmatch(repo) or (at and not revision):
         return None
-    if given and revision not in (None, given):
-        raise HubError(f"{text!r} and revision = {revision!r} name different revisions; give one")
-    chosen = given or revision or constants.DEFAULT_REVISION
-    if not REVISION.fullmatch(chosen):
-        raise HubError(
-            f"revision = {chosen!r} is not a valid branch, tag or commit; "
-            "use letters, digits and . _ - + /"
-        )
-    return HubReference(repo, chosen)
+    if at and not REVISION.fullmatch(revision):
+        raise HubError(f"{revision!r} is not a valid branch or tag; use letters, digits, . _ - + /")
+    return HubReference(repo, revision) if at else HubReference(repo)
 
 
 def connect(token: str | None = None, *, write: bool = False) -> HfApi:
@@ -134,9 +127,7 @@ def open_repo(
     if LIBRARY not in (library, *(info.tags or ())) and (library or names):
         raise HubError(f"{kind} {repo} has other content: choose a new name, or empty it first")
     if private and not info.private:
-        raise HubError(
-            f"{kind} {repo} is public: make it private in its settings, or choose a new name"
-        )
+        raise HubError(f"{kind} {repo} is public: make it private first, or choose a new name")
     return info
 
 

@@ -83,14 +83,9 @@ def list_hub(*, author: str = "", search: str = "", limit: int = 100) -> list[Li
     Raises:
         HubError: if the Hub refuses or cannot be reached.
     """
-    query: dict[str, Any] = {
-        "filter": LIBRARY,
-        "sort": "lastModified",
-        "limit": limit,
-        "expand": FACTS,
-        **({"author": author} if author else {}),
-        **({"search": search} if search else {}),
-    }
+    query: dict[str, Any] = {"filter": LIBRARY, "sort": "lastModified", "expand": FACTS}
+    query |= {"limit": limit, **({"author": author} if author else {})}
+    query |= {"search": search} if search else {}
     with readable_errors("the list of models"):
         # Not by `list_models`: it fails as a whole on one model with an invalid card, and retries
         # for half a minute without a network.

@@ -60,7 +60,7 @@ def locate_model(
         raise ConfigError(f"{name!r} is a local model, which has no revisions; remove the revision")
     if folder:
         return folder, None
-    if reference := parse_reference(name, revision=revision):
+    if reference := parse_reference(f"{name}@{revision}" if revision else name):
         pulled = pull(reference, **hub)
         return pulled, pulled.name
     near = nearest_name(name, list(bundled))
@@ -150,7 +150,7 @@ def pull_to(reference: HubReference, folder: Path) -> Path:
 
     Raises:
         InputError: if the folder contains other files.
-        HubError: see `pull`.
+        HubError: if the model cannot be pulled.
         ModelFolderError: if the downloaded model is invalid.
     """
     from hubnmt.checkpoint.folder import load_model  # which brings torch

@@ -112,11 +112,11 @@ def collect(repo: str, model: str) -> dict[str, Content]:
 
 def find_beside(name: str) -> Path:
     """Find a file next to the package (checkout) or inside it (wheel)."""
-    places = [PACKAGE.parent / name] if (PACKAGE.parent / "pyproject.toml").is_file() else []
-    for path in (*places, WHEEL_FILES / name):
-        if path.is_file():
-            return path
-    raise HubError(f"this installation of hubnmt has no {name}: reinstall it from a wheel")
+    is_checkout = (PACKAGE.parent / "pyproject.toml").is_file()
+    path = (PACKAGE.parent if is_checkout else WHEEL_FILES) / name
+    if not path.is_file():
+        raise HubError(f"this installation of hubnmt has no {name}: reinstall it from a wheel")
+    return path
 
 
 PICTURE = "hubnmt/ui/assets/share.png"

@@ -45,7 +45,7 @@ def test_another_shape_is_no_reference(text: str):
 @pytest.mark.parametrize("revision", ["../a", "a//b", "-x", ".x", "a/.b", "a..b", "/a", "a/", "ü"])
 def test_a_revision_git_would_not_take_is_refused(revision: str):
     with pytest.raises(HubError, match="not a valid branch"):
-        parse_reference("user/name", revision=revision)
+        parse_reference(f"user/name@{revision}")
 
 
 def test_a_bundled_name_comes_first_then_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
