@@ -48,16 +48,16 @@ def list_bundled() -> list[ListedModel]:
 def list_cached() -> list[ListedModel]:
     """List the complete hubnmt models in the cache of `huggingface_hub`, newest first."""
     try:
-        repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
+        found = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except CacheNotFound:
         return []
+    repos = [repo for repo in found if repo.repo_type == "model"]
     revisions = [(repo, each) for repo in repos for each in repo.revisions]
     listed = []
     for repo, revision in sorted(revisions, key=lambda pair: -pair[1].last_modified):
         reference = HubReference(repo.repo_id, min(revision.refs, default=revision.commit_hash))
-        folder = find_cached(reference) if repo.repo_type == "model" else None
         with contextlib.suppress(HubNMTError):  # a model of another library
-            if folder is not None:
+            if folder := find_cached(reference):
                 model = _from_folder(str(reference), folder, "cached")
                 listed.append(dataclasses.replace(model, commit=folder.name))
     return listed
@@ -87,8 +87,7 @@ def list_hub(*, author: str = "", search: str = "", limit: int = 100) -> list[Li
     query |= {"limit": limit, **({"author": author} if author else {})}
     query |= {"search": search} if search else {}
     with readable_errors("the list of models"):
-        # Not by `list_models`: it fails as a whole on one model with an invalid card, and retries
-        # for half a minute without a network.
+        # Not by `list_models`, which fails as a whole on one model with an invalid card.
         url, headers = f"{constants.ENDPOINT}/api/models", build_hf_headers(token=connect().token)
         answer = get_session().get(url, params=query, headers=headers, timeout=TIMEOUT_S)
         hf_raise_for_status(answer)
@@ -100,8 +99,8 @@ def _from_row(row: dict[str, Any]) -> ListedModel | None:
     try:
         if parse_reference(row["id"]) is None:
             return None
-        metadata = dict(row.get("cardData") or {})
-        metadata |= {"model-index": row.get("model-index")}  # which the Hub returns separately
+        # The Hub returns the model index separately.
+        metadata = {**(row.get("cardData") or {}), "model-index": row.get("model-index")}
         languages = (*read_languages(metadata), "", "")
         weights = row.get("safetensors") or {"parameters": {}, "total": None}
         size = sum(n * DTYPE_BYTES[kind] for kind, n in weights["parameters"].items())

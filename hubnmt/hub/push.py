@@ -142,9 +142,8 @@ def commit(
     removed if they are `is_ours`.
     """
     added = [CommitOperationAdd(name, content) for name, content in contents.items()]
-    present = [file.rfilename for file in info.siblings or ()]
-    unwanted = [name for name in present if name not in contents and is_ours(name)]
-    removed = [CommitOperationDelete(name) for name in unwanted]
+    present = {file.rfilename for file in info.siblings or ()}
+    removed = [CommitOperationDelete(name) for name in present - {*contents} if is_ours(name)]
     done = api.create_commit(  # which leaves out files that have not changed
         info.id,
         [*added, *removed],

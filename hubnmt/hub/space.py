@@ -79,10 +79,9 @@ def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
     check_files({file.rfilename: file.size for file in info.siblings or ()}, model)
     is_closed = bool(info.private or info.gated)
     if is_closed and not with_token:
-        kind = "private" if info.private else "gated"
         raise HubError(
-            f"{model} is {kind}, and the Space has no token to read it: add --with-token to store "
-            "yours as a secret (preferably one that can read only this model)"
+            f"{model} is {'private' if info.private else 'gated'}, and the Space has no token to "
+            "read it: add --with-token to store yours (better one that can read only this model)"
         )
     return is_closed
 
@@ -128,8 +127,7 @@ def write_readme(repo: str, model: str) -> str:
     card = SpaceCard(find_beside("README.md").read_text("utf-8"))
     card.data["title"] = repo.partition("/")[2]
     card.data["thumbnail"] = f"{constants.ENDPOINT}/spaces/{repo}/resolve/main/{PICTURE}"
-    reference = None if model in bundled_models() else parse_reference(model)
-    if reference is not None:
+    if model not in bundled_models() and (reference := parse_reference(model)):
         card.data["models"] = [reference.repo]
     card.text = (
         f"\nTranslates with `{model}` and shows its attention weights.\n"
