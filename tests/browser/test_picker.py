@@ -60,7 +60,7 @@ def test_models_of_the_hub_are_chosen_typed_and_fetched(
     hub.store.put("someone/fetched-de-en", read_folder(model_folder))
     enter("nowhere")
     page.wait_for_selector("[role=alert]:has-text('is not available on this page')")
-    hub.faults.add(Fault(".", times=None, pause_s=0.3))
+    hub.faults.append(Fault(".", times=None, pause_s=0.3))
     enter("someone/fetched-de-en")
     page.locator("#model", has_text=re.compile(r"[\d.]+k?/[\d.]+k? B")).wait_for()
     page.wait_for_selector("#model .progress-level", state="detached")

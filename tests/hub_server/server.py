@@ -1,11 +1,12 @@
-"""The small Hub's HTTP.
+"""The small Hub's HTTP on loopback, which keeps a list of what was asked, and its faults.
 
-Takes requests on loopback, gives answers as the Hub does, keeps a list of what was asked. Downloads
-of large files are sent on to `/objects/`, as the Hub sends them to its storage.
+Downloads of large files are sent on to `/objects/`, as the Hub sends them to its storage.
 """
 
 import base64
 import contextlib
+import dataclasses
+import hashlib
 import json
 import re
 import threading
@@ -15,14 +16,31 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tests.hub_server import answers
-from tests.hub_server.faults import Fault, Faults
-from tests.hub_server.store import KINDS, PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
+from tests.hub_server.store import PREFIXES, Blob, RefusedError, Repo, Store, User, is_large
 
 PIECE = 4096
-REPO = r"/api/(?P<kind>model|space|dataset)s/(?P<id>[^/]+/[^/]+)"
-FILE = r"/(?P<prefix>spaces/|datasets/)?(?P<id>[^/]+/[^/]+)"
-ANY_REPO = rf"{FILE}\.git"
+
+
+@dataclasses.dataclass
+class Fault:
+    """One kind of trouble, for the requests that match."""
+
+    path: str
+    """Regular expression searched for in `METHOD /path`."""
+    times: int | None = 1
+    """How many requests it meets; None: for ever."""
+    status: int = 0
+    """Answer with this status and nothing else."""
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Sent with that status."""
+    cut_after: int | None = None
+    """Close the connection after this many bytes of the body, sent or received."""
+    pause_s: float = 0.0
+    """Wait this long before each small piece of the body."""
+    lose_answer: bool = False
+    """Do what was asked, then close the connection without a word."""
+    before: Callable[[], None] | None = None
+    """Called before the request is worked on."""
 
 
 class Request(NamedTuple):
@@ -41,7 +59,7 @@ class HubServer:
 
     def __init__(self) -> None:
         self.store = Store()
-        self.faults = Faults()
+        self.faults: list[Fault] = []
         self.requests: list[Request] = []
         self.edit: Callable[[dict[str, Any]], object] = lambda answer: None
         """Called with what is said of a repository, to say something else."""
@@ -77,15 +95,20 @@ class HubServer:
     def repo(self, repo_id: str, kind: str = "model") -> Repo:
         return self.store.repos[kind, repo_id]
 
-
-class _CutError(Exception):
-    """The connection is to be closed at once."""
+    def meet(self, request: Request) -> Fault:
+        """Record a request; return its fault, and count it."""
+        self.requests.append(request)
+        for fault in self.faults:
+            if fault.times != 0 and re.search(fault.path, str(request)):
+                fault.times = fault.times and fault.times - 1
+                return fault
+        return Fault("")
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # head and body are two writes; the second would wait
-    fault: Fault | None
+    fault: Fault
 
     @property
     def hub(self) -> HubServer:
@@ -96,101 +119,93 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _work(self) -> None:
         split = urlsplit(self.path)
-        self.query = parse_qs(split.query)
+        self.query = {key: values[0] for key, values in parse_qs(split.query).items()}
         request = Request(self.command, unquote(self.path), dict(self.headers.items()))
-        self.hub.requests.append(request)
-        self.fault = self.hub.faults.meet(str(request))
+        self.fault = self.hub.meet(request)
         try:
-            if self.fault and self.fault.before:
+            if self.fault.before:
                 self.fault.before()
             body = self._read_body()
-            if self.fault and self.fault.status:
+            if self.fault.status:
                 self._send(self.fault.status, b"", self.fault.headers)
-                return
-            self._route(split.path, body)
+            else:
+                self._route(split.path, body)
         except RefusedError as refusal:
-            self._refuse(refusal)
-        except (_CutError, ConnectionError):
+            headers = {"X-Error-Message": refusal.message, "X-Error-Code": refusal.code}
+            body = json.dumps({"error": refusal.message, **refusal.facts}).encode()
+            self._send(refusal.status, body, headers)
+        except ConnectionError:
             self.close_connection = True
 
     do_GET = do_HEAD = do_POST = do_PUT = _work  # noqa: N815  # the names the library calls
 
     def _read_body(self) -> bytes:
         size = int(self.headers.get("Content-Length") or 0)
-        cut = self.fault.cut_after if self.fault and self.command == "PUT" else None
-        if cut is not None:
-            self.rfile.read(min(cut, size))
-            raise _CutError
-        if len(body := self.rfile.read(size)) < size:
-            raise _CutError
+        is_cut = self.command == "PUT" and self.fault.cut_after is not None
+        body = self.rfile.read(min(size, self.fault.cut_after or 0) if is_cut else size)
+        if is_cut or len(body) < size:
+            raise ConnectionError
         return body
 
     def _route(self, path: str, body: bytes) -> None:
         for method, pattern, name in ROUTES:
             match = re.fullmatch(pattern, path)
             if match and self.command in method.split("|"):
-                known = {k: unquote(v) for k, v in match.groupdict().items() if v is not None}
-                changes = self.command in ("POST", "PUT")
-                with self.hub.store.lock if changes else contextlib.nullcontext():
-                    answer = getattr(self, name)(body=body, **known)
+                known = {key: unquote(value) for key, value in match.groupdict("").items()}
+                answer = getattr(self, name)(body=body, **known)
                 if answer is not None:
-                    self._json(answer)
+                    self._send(200, json.dumps(answer).encode(), {})
                 return
         raise RefusedError(404, f"no such page: {self.command} {path}")
 
-    # --- answers ---------------------------------------------------------------------------------
-
-    def _json(self, values: Any, headers: dict[str, str] | None = None) -> None:
-        body = json.dumps(values).encode()
-        self._send(200, body, {"Content-Type": "application/json", **(headers or {})})
-
-    def _refuse(self, refusal: RefusedError) -> None:
-        headers = {"Content-Type": "application/json", "X-Error-Message": refusal.message}
-        if refusal.code:
-            headers["X-Error-Code"] = refusal.code
-        body = json.dumps({"error": refusal.message, **refusal.facts}).encode()
-        self._send(refusal.status, body, headers)
-
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        fault = self.fault or Fault("")
+        fault = self.fault
         if fault.lose_answer:
-            raise _CutError
+            raise ConnectionError
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         for start in range(0, len(body) if self.command != "HEAD" else 0, PIECE):
-            if fault.pause_s:
-                time.sleep(fault.pause_s)
+            time.sleep(fault.pause_s)
             end = start + PIECE
             if fault.cut_after is not None and end > fault.cut_after:
                 self.wfile.write(body[start : fault.cut_after])
                 self.wfile.flush()
-                raise _CutError
+                raise ConnectionError
             self.wfile.write(body[start:end])
 
     # --- who asks, about what --------------------------------------------------------------------
 
     def _user(self) -> User | None:
-        header = self.headers.get("Authorization")
-        return self.hub.store.user(header.removeprefix("Bearer ") if header else None)
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token and token not in self.hub.store.users:
+            raise RefusedError(401, "Invalid credentials in Authorization header")
+        return self.hub.store.users.get(token)
+
+    def _login(self) -> User:
+        user = self._user()
+        if user is None:
+            raise RefusedError(401, "Invalid username or password.")
+        return user
 
     def _readable(self, kind: str, repo_id: str) -> Repo:
         return self.hub.store.find(kind, repo_id, self._user(), content=True)
 
     def _writable(self, kind: str, repo_id: str) -> Repo:
-        return self.hub.store.find_to_write(kind, repo_id, self._user())
+        repo, user = self.hub.store.find(kind, repo_id, self._user()), self._login()
+        if user.name != repo.owner or not user.can_write:
+            raise RefusedError(403, "you don't have the rights to write to this repository")
+        return repo
 
-    def _asks(self, name: str) -> bool:
-        return self.query.get(name, ["false"])[0].lower() in ("1", "true")
+    def _wants_pr(self) -> bool:
+        return self.query.get("create_pr", "").lower() in ("1", "true")
 
     # --- pages -----------------------------------------------------------------------------------
 
     def create_repo(self, body: bytes) -> dict[str, Any]:
-        user, wish = self._user(), json.loads(body)
-        if user is None:
-            raise RefusedError(401, "Invalid username or password.")
+        user, wish = self._login(), json.loads(body)
         kind, owner = wish.get("type") or "model", wish["organization"] or user.name
         repo_id = f"{owner}/{wish['name']}"
         url = f"{self.hub.url}/{PREFIXES[kind]}{repo_id}"
@@ -203,29 +218,22 @@ class _Handler(BaseHTTPRequestHandler):
         return {"url": url}
 
     def repo_info(self, body: bytes, kind: str, id: str, revision: str = "main") -> dict[str, Any]:
-        repo = self.hub.store.find(kind, id, self._user())
-        answer = answers.describe_repo(repo, revision, blobs=self._asks("blobs"))
+        answer = self.hub.store.find(kind, id, self._user()).describe(revision)
         self.hub.edit(answer)
         return answer
 
     def tree(self, body: bytes, kind: str, id: str, revision: str) -> list[dict[str, Any]]:
         files = self._readable(kind, id).resolve(revision).files
-        return [answers.describe_file(name, blob) for name, blob in sorted(files.items())]
+        return [blob.describe(name) for name, blob in sorted(files.items())]
 
     def create_branch(self, body: bytes, kind: str, id: str, branch: str) -> dict[str, Any]:
         repo = self._writable(kind, id)
-        if branch in repo.branches:
-            raise RefusedError(409, f"Reference already exists: {branch}")
-        start = json.loads(body or b"{}").get("startingPoint", "main")
-        repo.branches[branch] = repo.resolve(start).oid
+        repo.refs.setdefault(branch, repo.refs["main"])
         return {}
 
     def preupload(self, body: bytes, kind: str, id: str, revision: str) -> dict[str, Any]:
-        repo = self._readable(kind, id)
-        if not self._asks("create_pr"):
-            self._writable(kind, id)
-        present = repo.resolve(revision).files
-        files = []
+        repo = self._readable(kind, id) if self._wants_pr() else self._writable(kind, id)
+        present, files = repo.resolve(revision).files, []
         for file in json.loads(body)["files"]:
             mode = "lfs" if is_large(file["path"], file["size"]) else "regular"
             row = {"path": file["path"], "uploadMode": mode, "shouldIgnore": False}
@@ -233,62 +241,48 @@ class _Handler(BaseHTTPRequestHandler):
             files.append(row | oid)
         return {"files": files}
 
-    def lfs_batch(self, body: bytes, id: str, prefix: str = "") -> dict[str, Any]:
-        self._readable(KINDS[prefix], id)
+    def lfs_batch(self, body: bytes, id: str, prefix: str) -> dict[str, Any]:
         objects = []
         for wish in json.loads(body)["objects"]:
-            row = {"oid": wish["oid"], "size": wish["size"]}
-            if wish["oid"] not in self.hub.store.objects:
-                href = f"{self.hub.storage_url}/objects/{wish['oid']}"
-                row["actions"] = {"upload": {"href": href}}
-            objects.append(row)
+            upload = {"href": f"{self.hub.storage_url}/objects/{wish['oid']}"}
+            is_here = wish["oid"] in self.hub.store.objects
+            objects.append(wish if is_here else wish | {"actions": {"upload": upload}})
         return {"transfer": "basic", "objects": objects}
 
     def put_object(self, body: bytes, oid: str) -> dict[str, Any]:
-        if Blob(body).sha256 != oid:
-            raise RefusedError(400, "the content does not have this sha256")
+        assert hashlib.sha256(body).hexdigest() == oid
         self.hub.store.objects[oid] = body
         return {}
 
     def commit(self, body: bytes, kind: str, id: str, revision: str) -> dict[str, Any]:
-        wants_pr, store = self._asks("create_pr"), self.hub.store
-        repo = self._readable(kind, id) if wants_pr else self._writable(kind, id)
-        if self._user() is None:
-            raise RefusedError(401, "Invalid username or password.")
-        header: dict[str, Any] = {}
-        add: dict[str, Blob] = {}
-        delete: list[str] = []
-        for line in body.splitlines():
-            item = json.loads(line)
-            key, value = item["key"], item["value"]
-            if key == "header":
-                header = value
-            elif key == "file":
-                add[value["path"]] = Blob(base64.b64decode(value["content"]))
+        self._login()
+        repo = self._readable(kind, id) if self._wants_pr() else self._writable(kind, id)
+        items = [(item["key"], item["value"]) for item in map(json.loads, body.splitlines())]
+        header, head = dict(items)["header"], repo.resolve(revision)
+        if header.get("parentCommit") not in (None, head.oid) and not self._wants_pr():
+            raise RefusedError(412, "A commit has happened since. Please refresh and try again.")
+        files = dict(head.files)
+        for key, value in items:
+            if key == "file":
+                files[value["path"]] = Blob(base64.b64decode(value["content"]))
             elif key == "lfsFile":
-                if value["oid"] not in store.objects:
-                    raise RefusedError(400, f"{value['path']}: its content was not uploaded")
-                add[value["path"]] = Blob(store.objects[value["oid"]], is_lfs=True)
+                files[value["path"]] = Blob(self.hub.store.objects[value["oid"]], is_lfs=True)
             elif key == "deletedFile":
-                delete.append(value["path"])
-        commit, number = store.commit(
-            repo,
-            revision,
-            title=header["summary"],
-            add=add,
-            delete=delete,
-            parent=header.get("parentCommit"),
-            pull_request=wants_pr,
-        )
+                del files[value["path"]]
+        number = 1 + sum(ref.startswith("refs/pr/") for ref in repo.refs)
+        ref = f"refs/pr/{number}" if self._wants_pr() else revision
+        commit = repo.commit(ref, header["summary"], files, head.oid)
         url = f"{self.hub.url}/{PREFIXES[kind]}{id}"
         answer = {"commitOid": commit.oid, "commitUrl": f"{url}/commit/{commit.oid}"}
-        return answer | ({"pullRequestUrl": f"{url}/discussions/{number}"} if number else {})
+        pull_request = {"pullRequestUrl": f"{url}/discussions/{number}"}
+        return answer | (pull_request if self._wants_pr() else {})
 
     def validate_yaml(self, body: bytes) -> dict[str, Any]:
         return {"errors": [], "warnings": []}
 
-    def download(self, body: bytes, id: str, revision: str, name: str, prefix: str = "") -> None:
-        commit = self._readable(KINDS[prefix], id).resolve(revision)
+    def download(self, body: bytes, id: str, revision: str, name: str, prefix: str) -> None:
+        (kind,) = (kind for kind, known in PREFIXES.items() if known == prefix)
+        commit = self._readable(kind, id).resolve(revision)
         if name not in commit.files:
             raise RefusedError(404, "Entry not found", "EntryNotFound")
         blob = commit.files[name]
@@ -297,54 +291,42 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, blob.data, headers)
             return
         headers |= {
-            "Location": f"{self.hub.storage_url}/objects/{blob.sha256}",
+            "Location": f"{self.hub.storage_url}/objects/{blob.etag}",
             "X-Linked-Etag": f'"{blob.etag}"',
             "X-Linked-Size": str(len(blob.data)),
         }
-        self.fault = None
         self._send(302, b"", headers)
 
     def get_object(self, body: bytes, oid: str) -> None:
-        if oid not in self.hub.store.objects:
-            raise RefusedError(404, "no such object")
         self._send(200, self.hub.store.objects[oid], {"ETag": f'"{oid}"'})
 
-    def list_repos(self, body: bytes, kind: str) -> None:
-        user, query = self._user(), {key: values[0] for key, values in self.query.items()}
-        wanted = self.query.get("filter", [])
-        found = []
-        for (repo_kind, repo_id), repo in sorted(self.hub.store.repos.items()):
+    def list_repos(self, body: bytes, kind: str) -> list[dict[str, Any]]:
+        found, query = [], self.query
+        for _, repo in sorted(self.hub.store.repos.items()):
             with contextlib.suppress(RefusedError):
-                self.hub.store.find(repo_kind, repo_id, user)
-                row = answers.describe_repo(repo, "main")
+                self.hub.store.find(repo.kind, repo.id, self._user())
+                row = repo.describe("main")
                 self.hub.edit(row)
-                fits = repo_kind == kind and set(wanted) <= set(row["tags"])
-                fits = fits and query.get("author", repo.owner) == repo.owner
-                if fits and query.get("search", "").lower() in repo_id.lower():
+                fits = repo.kind == kind and query.get("filter") in (None, *row["tags"])
+                fits = fits and query.get("author") in (None, repo.owner)
+                if fits and query.get("search", "").lower() in repo.id.lower():
                     found.append(row)
-        self._json(found[: int(query["limit"])])
+        return found[: int(query["limit"])]
 
     def whoami(self, body: bytes) -> dict[str, Any]:
-        user = self._user()
-        if user is None:
-            raise RefusedError(401, "Invalid username or password.")
-        return {
-            "type": "user",
-            "name": user.name,
-            "fullname": user.name,
-            "avatarUrl": "",
-            "orgs": [],
-        }
+        name = self._login().name
+        return {"type": "user", "name": name, "fullname": name, "avatarUrl": "", "orgs": []}
 
     def space_settings(self, body: bytes, id: str, which: str) -> dict[str, Any]:
-        stored = {"variables": self._writable("space", id).variables}
-        stored["secrets"] = self._writable("space", id).secrets
+        space = self._writable("space", id)
         if self.command == "POST":
             wish = json.loads(body)
-            stored[which][wish["key"]] = wish["value"]
-        return {key: {"value": value} for key, value in stored["variables"].items()}
+            getattr(space, which)[wish["key"]] = wish["value"]
+        return {key: {"value": value} for key, value in space.variables.items()}
 
 
+REPO = r"/api/(?P<kind>model|space|dataset)s/(?P<id>[^/]+/[^/]+)"
+FILE = r"/(?P<prefix>spaces/|datasets/)?(?P<id>[^/]+/[^/]+)"
 ROUTES: list[tuple[str, str, str]] = [
     ("POST", r"/api/repos/create", "create_repo"),
     ("POST", r"/api/validate-yaml", "validate_yaml"),
@@ -356,7 +338,7 @@ ROUTES: list[tuple[str, str, str]] = [
     ("POST", rf"{REPO}/branch/(?P<branch>[^/]+)", "create_branch"),
     ("POST", rf"{REPO}/preupload/(?P<revision>[^/]+)", "preupload"),
     ("POST", rf"{REPO}/commit/(?P<revision>[^/]+)", "commit"),
-    ("POST", rf"{ANY_REPO}/info/lfs/objects/batch", "lfs_batch"),
+    ("POST", rf"{FILE}\.git/info/lfs/objects/batch", "lfs_batch"),
     ("PUT", r"/objects/(?P<oid>[0-9a-f]+)", "put_object"),
     ("GET|HEAD", r"/objects/(?P<oid>[0-9a-f]+)", "get_object"),
     ("GET|HEAD", rf"{FILE}/resolve/(?P<revision>[^/]+)/(?P<name>.+)", "download"),

@@ -41,7 +41,7 @@ Translator.from_pretrained({repo!r}, token=token).save_pretrained({saved!r})
 def test_a_token_is_nowhere_to_be_read(
     hub: HubServer, model_folder: Path, environment: dict[str, str], repo: Path, tmp_path: Path
 ):
-    hub.faults.add(Fault("PUT|commit", times=1, status=500))
+    hub.faults.append(Fault("PUT|commit", times=1, status=500))
     saved = tmp_path / "saved"
     code = LEAKS.format(model=str(model_folder), repo=REPO, saved=str(saved))
     environment |= {"PYTHONPATH": str(repo), "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}

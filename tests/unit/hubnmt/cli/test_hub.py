@@ -42,7 +42,7 @@ def test_list_without_the_hub_shows_what_is_here(
 ):
     assert main(["pull", REPO]) == 0
     capfd.readouterr()
-    stored.faults.add(Fault("GET /api/models", times=None, status=503))
+    stored.faults.append(Fault("GET /api/models", times=None, status=503))
     assert main(["list", "--search", "tiny"]) == 0
     out, err = capfd.readouterr()
     assert REPO in out
@@ -72,7 +72,7 @@ def test_ctrl_c_is_one_line_that_tells_how_things_stand(
     capfd: pytest.CaptureFixture[str],
 ):
     stop = Fault(step, before=lambda: os.kill(os.getpid(), signal.SIGINT), pause_s=0.2)
-    stored.faults.add(stop)
+    stored.faults.append(stop)
     assert main([word.format(folder=model_folder) for word in command]) == 130
     last = capfd.readouterr().err.splitlines()[-1]
     assert last.startswith("hubnmt: interrupted; ")
@@ -101,5 +101,5 @@ def test_what_python_pushes_the_commands_take(hub: HubServer, model_folder: Path
     (model_folder / "decoding.json").write_text("{}")
     said = json.loads(run("push", model_folder, REPO, "--private", "--revision", "wip", "--json"))
     assert hub.repo(REPO).private
-    assert said["commit"] == hub.repo(REPO).branches["wip"]
+    assert said["commit"] == hub.repo(REPO).refs["wip"]
     assert run("push", model_folder, REPO, "--create-pr").endswith("/discussions/1\n")

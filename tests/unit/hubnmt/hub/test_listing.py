@@ -45,7 +45,7 @@ def test_the_hubs_models_are_those_tagged(full_hub: HubServer, tiny_config: Mode
     )
     assert model.n_parameters == tiny_config.n_parameters
     assert model.size_bytes == 4 * tiny_config.n_parameters
-    assert model.commit == full_hub.repo(REPO).branches["main"]
+    assert model.commit == full_hub.repo(REPO).refs["main"]
     assert full_hub.asked("resolve|objects") == []  # from metadata alone
 
 

@@ -34,7 +34,7 @@ HUGE = {"d_model": 2**14, "n_heads": 1, "d_ff": 2**17, "n_encoder_layers": 256}
 
 
 def head(hub: HubServer) -> str:
-    return hub.repo(REPO).branches["main"]
+    return hub.repo(REPO).refs["main"]
 
 
 def test_only_the_files_of_a_model_folder_are_fetched_and_only_once(
@@ -58,7 +58,7 @@ def test_only_the_files_of_a_model_folder_are_fetched_and_only_once(
 
 def test_a_branch_a_tag_and_a_commit_are_found(hub: HubServer, stored: dict[str, bytes]):
     old, repo = head(hub), hub.repo(REPO)
-    repo.tags["v1"] = repo.branches["feature/a"] = old
+    repo.refs["v1"] = repo.refs["feature/a"] = old
     hub.store.put(REPO, {"decoding.json": b'{"beam_size": 3}'})
     for revision in ("v1", "feature/a", old):
         for is_offline in (False, True):
@@ -84,7 +84,7 @@ def test_a_hub_in_trouble_leaves_the_copy_in_use(
     hub: HubServer, stored: dict[str, bytes], caplog: pytest.LogCaptureFixture
 ):
     pulled = pull(REFERENCE)
-    hub.faults.add(Fault(".", times=None, status=503))
+    hub.faults.append(Fault(".", times=None, status=503))
     with caplog.at_level(logging.WARNING, "hubnmt"):
         assert pull(REFERENCE) == pulled
     assert "using the cached commit" in caplog.text
@@ -187,7 +187,7 @@ def test_a_model_described_with_wrong_types_is_one_line(
 def test_lasting_trouble_is_one_line_and_the_next_try_works(
     status: int, path: str, sentence: str, hub: HubServer, stored: dict[str, bytes]
 ):
-    hub.faults.add(Fault(path, times=None, status=status, headers={"Retry-After": "3600"}))
+    hub.faults.append(Fault(path, times=None, status=status, headers={"Retry-After": "3600"}))
     with pytest.raises(HubError, match=sentence) as error:
         pull(REFERENCE)
     assert "\n" not in str(error.value)
@@ -201,14 +201,14 @@ def test_a_hub_that_does_not_answer_is_one_line(
     hub: HubServer, stored: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("hubnmt.hub.client.TIMEOUT_S", 0.1)
-    hub.faults.add(Fault("GET /api/models", times=None, pause_s=0.5))
+    hub.faults.append(Fault("GET /api/models", times=None, pause_s=0.5))
     with pytest.raises(HubUnreachableError, match=r"cannot reach .* \(ReadTimeout\)"):
         pull(REFERENCE)
 
 
 def test_a_broken_download_goes_on_where_it_stopped(hub: HubServer, stored: dict[str, bytes]):
     for _ in range(3):
-        hub.faults.add(Fault(OBJECTS, times=1, cut_after=5000))
+        hub.faults.append(Fault(OBJECTS, times=1, cut_after=5000))
     assert read_folder(pull(REFERENCE)) == stored
     assert len(hub.asked(OBJECTS)) == 4
 
@@ -218,7 +218,7 @@ def test_ctrl_c_leaves_the_old_model_in_use(hub: HubServer, stored: dict[str, by
     changed = stored | {"model.safetensors": stored["model.safetensors"][:-1] + b"\1"}
     hub.store.put(REPO, changed)
     stop = Fault(OBJECTS, pause_s=0.2, before=lambda: os.kill(os.getpid(), signal.SIGINT))
-    hub.faults.add(stop)
+    hub.faults.append(stop)
     with pytest.raises(KeyboardInterrupt):
         pull(REFERENCE)
     assert pull(REFERENCE, local_files_only=True) == old

@@ -43,7 +43,7 @@ def test_a_folder_goes_in_one_commit_and_again_only_with_what_changed(
     first = push(model_folder, REPO)
     repo = hub.repo(REPO)
     assert repo.history() == [TITLE, "initial commit"]
-    assert (first.commit, first.url) == (repo.branches["main"], f"{hub.url}/{REPO}")
+    assert (first.commit, first.url) == (repo.refs["main"], f"{hub.url}/{REPO}")
     assert first.is_changed
     assert set(repo.files()) == FILES
     assert not any(b"run state" in content for content in hub.store.objects.values())
@@ -87,11 +87,11 @@ def test_a_reader_may_propose_but_not_push(hub: HubServer, model_folder: Path):
     change(model_folder)
     with pytest.raises(HubError, match="your token needs the permission"):
         push(model_folder, REPO, token=READER)
-    main = hub.repo(REPO).branches["main"]
+    main = hub.repo(REPO).refs["main"]
     pushed = push(model_folder, REPO, token=READER, create_pr=True, message="better")
     assert pushed.url == f"{hub.url}/{REPO}/discussions/1"
     assert hub.repo(REPO).history("refs/pr/1")[0] == "better"
-    assert hub.repo(REPO).branches["main"] == main
+    assert hub.repo(REPO).refs["main"] == main
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_pulled_model_can_be_pushed_on(hub: HubServer, model_folder: Path):
 def test_lasting_trouble_is_one_line_and_the_next_try_works(
     status: int, step: str, sentence: str, hub: HubServer, model_folder: Path
 ):
-    hub.faults.add(Fault(step, times=None, status=status))
+    hub.faults.append(Fault(step, times=None, status=status))
     with pytest.raises(HubError, match=sentence) as error:
         push(model_folder, REPO)
     assert "\n" not in str(error.value)
@@ -182,14 +182,14 @@ def test_lasting_trouble_is_one_line_and_the_next_try_works(
 
 
 def test_an_upload_that_breaks_is_sent_again(hub: HubServer, model_folder: Path):
-    hub.faults.add(Fault("PUT /objects", times=2, cut_after=3000))
+    hub.faults.append(Fault("PUT /objects", times=2, cut_after=3000))
     push(model_folder, REPO)
     assert len(hub.asked("PUT /objects")) == 3
     assert set(hub.repo(REPO).files()) == FILES
 
 
 def test_a_commit_whose_answer_is_lost_has_happened(hub: HubServer, model_folder: Path):
-    hub.faults.add(Fault(COMMIT, lose_answer=True))
+    hub.faults.append(Fault(COMMIT, lose_answer=True))
     with pytest.raises(HubUnreachableError, match="then try again"):
         push(model_folder, REPO)
     assert not push(model_folder, REPO).is_changed
@@ -201,7 +201,7 @@ def test_two_pushes_at_once_do_not_overwrite_each_other(hub: HubServer, model_fo
     push(model_folder, REPO)
     change(model_folder)
     theirs = {"decoding.json": b'{"beam_size": 9}'}
-    hub.faults.add(Fault(COMMIT, before=lambda: hub.store.put(REPO, theirs) and None))
+    hub.faults.append(Fault(COMMIT, before=lambda: hub.store.put(REPO, theirs) and None))
     with pytest.raises(HubError, match=r"another push; nothing was overwritten"):
         push(model_folder, REPO)
     assert hub.repo(REPO).history() == ["put", TITLE, "initial commit"]
@@ -211,7 +211,9 @@ def test_two_pushes_at_once_do_not_overwrite_each_other(hub: HubServer, model_fo
 
 
 def test_ctrl_c_during_the_commit_leaves_all_of_it_or_nothing(hub: HubServer, model_folder: Path):
-    hub.faults.add(Fault(COMMIT, before=lambda: os.kill(os.getpid(), signal.SIGINT), pause_s=0.2))
+    hub.faults.append(
+        Fault(COMMIT, before=lambda: os.kill(os.getpid(), signal.SIGINT), pause_s=0.2)
+    )
     with pytest.raises(KeyboardInterrupt):
         push(model_folder, REPO)
     assert set(hub.repo(REPO).files()) in (set(), FILES)

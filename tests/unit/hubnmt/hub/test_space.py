@@ -28,7 +28,7 @@ def test_a_space_is_made_with_what_it_needs(served: HubServer, repo: Path):
     made = served.repo(SPACE, "space")
     files = made.files()
     assert opened.url == f"{served.url}/spaces/{SPACE}"
-    assert opened.commit == made.branches["main"]
+    assert opened.commit == made.refs["main"]
     for name in ("app.py", "requirements.txt", "hubnmt/translator.py"):
         assert files[name] == (repo / name).read_bytes()
     beside = {"README.md", "app.py", "requirements.txt"}
@@ -98,7 +98,7 @@ def test_a_private_model_is_for_everybody_only_when_asked(served: HubServer):
 
 
 def test_a_secret_that_cannot_be_set_is_not_shown(served: HubServer):
-    served.faults.add(Fault("POST .*secrets", times=None, status=403))
+    served.faults.append(Fault("POST .*secrets", times=None, status=403))
     with pytest.raises(HubError, match="forbids") as error:
         open_space(SPACE, REPO, with_token=True)
     assert TOKEN not in "".join(traceback.format_exception(error.value))

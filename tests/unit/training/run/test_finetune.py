@@ -113,7 +113,7 @@ def test_a_model_of_the_hub_is_named_with_its_commit_and_not_needed_again(
     train_more: TrainMore, hub: HubServer, model_folder: Path, tmp_path: Path
 ) -> None:
     hub.store.put(REPO, read_folder(model_folder))
-    commit = hub.repo(REPO).branches["main"]
+    commit = hub.repo(REPO).refs["main"]
     start = f"run.pretrained={REPO}"
     done = train_more("more", start, "run.max_steps=2", "run.eval_every=2")
     card = load_stored(done.folder / "best").card
