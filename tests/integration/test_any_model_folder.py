@@ -5,11 +5,12 @@ The folder is loaded in a process of its own, whose memory is limited: see `test
 
 import copy
 import json
+import multiprocessing
 import shutil
 import struct
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.model import Transformer
 from hubnmt.text.tokenizer import Tokenizer
 from tests.hub import save_with_card
+from tests.loading import limit_memory, try_to_load
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 
@@ -39,40 +41,6 @@ some = settings(
 Check = Callable[[str, bytes | Path], None]
 
 
-class Loader:
-    """A process that loads model folders."""
-
-    def __init__(self, sound: Path) -> None:
-        self._command = [sys.executable, "-m", "tests.loading", str(sound), str(LIMIT_MIB)]
-        self._start()
-
-    def _start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        answer = self._answer()
-        assert answer["message"] == ""
-        self.most_mib = answer["peak_mib"] + EXTRA_MIB
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        if not line:
-            status = self._process.wait()
-            self._start()
-            pytest.fail(f"the process ended (status {status})")
-        return json.loads(line)
-
-    def load(self, folder: Path) -> dict[str, Any]:
-        assert self._process.stdin
-        self._process.stdin.write(f"{folder}\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
 @pytest.fixture(scope="module")
 def sound(
     tmp_path_factory: pytest.TempPathFactory, tiny_config: ModelConfig, tiny_tokenizer: Tokenizer
@@ -85,28 +53,27 @@ def sound(
 @pytest.fixture(scope="module")
 def check(sound: Path) -> Iterator[Check]:
     """Put a file, or a link, in the place of a sound one and load the folder."""
-    loader, folder = Loader(sound), sound.with_name("changed")
-    shutil.copytree(sound, folder)
+    folder = shutil.copytree(sound, sound.with_name("changed"))
+    spawn = multiprocessing.get_context("spawn")
+    limit = {"initializer": limit_memory, "initargs": (sound, LIMIT_MIB)}
+    with ProcessPoolExecutor(1, spawn, **limit) as pool:
+        most_mib = pool.submit(try_to_load, sound).result()["peak_mib"] + EXTRA_MIB
 
-    def load_with(name: str, content: bytes | Path) -> None:
-        (folder / name).unlink()
-        if isinstance(content, Path):
-            (folder / name).symlink_to(content)
-        else:
-            (folder / name).write_bytes(content)
-        try:
-            answer = loader.load(folder)
-        finally:
+        def load_with(name: str, content: bytes | Path) -> None:
+            (folder / name).unlink()
+            if isinstance(content, Path):
+                (folder / name).symlink_to(content)
+            else:
+                (folder / name).write_bytes(content)
+            answer = pool.submit(try_to_load, folder).result()
             (folder / name).unlink()
             shutil.copyfile(sound / name, folder / name)
-        message, kinds = answer["message"], answer["kinds"].split()
-        assert not kinds or "HubNMTError" in kinds, answer
-        assert len(message.splitlines()) <= 1
-        assert len(message.encode()) < 2000
-        assert answer["peak_mib"] <= loader.most_mib
+            assert not answer["kinds"] or "HubNMTError" in answer["kinds"], answer
+            assert len(answer["message"].splitlines()) <= 1
+            assert len(answer["message"].encode()) < 2000
+            assert answer["peak_mib"] <= most_mib
 
-    yield load_with
-    loader.close()
+        yield load_with
 
 
 # --- what may stand in a file --------------------------------------------------------------------
