@@ -130,6 +130,11 @@ def test_any_json(name: str, sound: Path, check: Check):
     load()
 
 
+def test_a_large_config_is_refused_before_memory_is_taken(sound: Path, check: Check):
+    config = json.loads((sound / "config.json").read_text("utf-8"))
+    check("config.json", json.dumps(config | {"d_ff": 2**17, "n_encoder_layers": 200}).encode())
+
+
 def test_any_header_of_weights(sound: Path, check: Check):
     weights = (sound / "model.safetensors").read_bytes()
     (length,) = struct.unpack("<Q", weights[:8])
