@@ -91,19 +91,17 @@ def changed(draw: st.DrawFn, original: Any) -> Any:
     """Draw a value that differs from one of JSON in a few places, however deep."""
     result = copy.deepcopy(original)
     for _ in range(draw(st.integers(1, 3))):
-        parent, place = None, result
-        while isinstance(place, (dict, list)) and place and draw(st.integers(0, 3)):
-            keys = list(place) if isinstance(place, dict) else range(len(place))
-            key = draw(st.sampled_from(keys))
-            parent, place = place, place[key]
-        if parent is None:
-            continue
+        inner = result
+        while (
+            isinstance(inner, (dict, list)) and inner and (inner is result or draw(st.booleans()))
+        ):
+            place = inner
+            key = draw(st.sampled_from(range(len(place)) if isinstance(place, list) else [*place]))
+            inner = place[key]
         if draw(st.booleans()):
-            parent[key] = draw(values)
-        elif isinstance(parent, dict) and draw(st.booleans()):
-            parent[draw(st.text(max_size=8))] = parent.pop(key)
+            place[key] = draw(values)
         else:
-            del parent[key]
+            del place[key]
     return result
 
 

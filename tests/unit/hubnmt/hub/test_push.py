@@ -102,18 +102,7 @@ def test_another_librarys_model_is_not_overwritten(
     assert hub.repo(REPO).files() == files
 
 
-def _break_weights(folder: Path) -> None:
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-4])
-
-
-def _link_card(folder: Path) -> None:
-    outside = folder.parent / "outside.md"
-    (folder / "README.md").rename(outside)
-    (folder / "README.md").symlink_to(outside)
-
-
-def _add_to_card(text: str) -> Callable[[Path], None]:
+def _add_to_card(text: str) -> Callable[[Path], object]:
     def write(folder: Path) -> None:
         card = (folder / "README.md").read_text().replace("\n---\n", f"\n{text}\n---\n", 1)
         (folder / "README.md").write_text(card)
@@ -124,14 +113,14 @@ def _add_to_card(text: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (_break_weights, "invalid safetensors file"),
-        (_link_card, "file outside the folder"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"x"), "invalid safetensors"),
+        (lambda folder: (folder / "samples.md").symlink_to("/etc/passwd"), "outside the folder"),
         (_add_to_card(f"# {TOKEN}"), "contains a Hub token"),
         (_add_to_card("model-index: [{name: x}]"), "model_index"),
     ],
 )
 def test_an_unsound_folder_sends_nothing(
-    spoil: Callable[[Path], None], sentence: str, hub: HubServer, model_folder: Path
+    spoil: Callable[[Path], object], sentence: str, hub: HubServer, model_folder: Path
 ):
     spoil(model_folder)
     with pytest.raises(ModelFolderError, match=sentence):

@@ -75,26 +75,22 @@ def test_a_bundled_model_travels_along(
 
 
 @pytest.mark.parametrize("closed", ["private", "gated"])
-def test_a_closed_model_needs_a_secret_and_gets_it_when_asked(closed: str, served: HubServer):
+def test_a_closed_model_needs_a_secret_and_is_for_everybody_only_when_asked(
+    closed: str, served: HubServer
+):
     setattr(served.repo(REPO), closed, True)
     with pytest.raises(HubError, match=f"is {closed}.*--with-token"):
         open_space(SPACE, REPO)
     assert ("space", SPACE) not in served.store.repos
     assert open_space(SPACE, REPO, with_token=True).is_private
     made = served.repo(SPACE, "space")
-    assert made.private
     assert made.secrets == {"HF_TOKEN": TOKEN}
     assert not any(TOKEN.encode() in content for content in made.files().values())
-
-
-def test_a_private_model_is_for_everybody_only_when_asked(served: HubServer):
-    served.repo(REPO).private = True
-    served.store.create("space", SPACE)
+    public = served.store.create("space", "user/public")
     with pytest.raises(HubError, match="is public: make it private"):
-        open_space(SPACE, REPO, with_token=True)
-    assert served.repo(SPACE, "space").secrets == {}
-    assert not open_space(SPACE, REPO, with_token=True, public=True).is_private
-    assert served.repo(SPACE, "space").secrets == {"HF_TOKEN": TOKEN}
+        open_space("user/public", REPO, with_token=True)
+    assert public.secrets == {}
+    assert not open_space("user/public", REPO, with_token=True, public=True).is_private
 
 
 def test_a_secret_that_cannot_be_set_is_not_shown(served: HubServer):
@@ -107,11 +103,10 @@ def test_a_secret_that_cannot_be_set_is_not_shown(served: HubServer):
 
 def test_a_space_with_another_app_is_left_alone(served: HubServer):
     files = {"index.html": b"theirs", "README.md": b"---\nsdk: docker\ntags: [chess]\n---\n"}
-    served.store.put(SPACE, files, kind="space")
+    made = served.store.put(SPACE, files, kind="space")
     with pytest.raises(HubError, match="other content: choose a new name"):
         open_space(SPACE, REPO)
-    assert served.repo(SPACE, "space").files() == files
-    assert served.repo(SPACE, "space").variables == {}
+    assert (made.files(), made.variables) == (files, {})
 
 
 def test_what_is_no_part_of_the_package_stays_here(
