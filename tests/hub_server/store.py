@@ -104,8 +104,8 @@ class Repo:
         """Return what the Hub says of the repository at a revision."""
         commit = self.resolve(revision)
         texts = {name: blob.data for name, blob in commit.files.items()}
-        card, config = read_card(texts.get("README.md")), read_json(texts.get("config.json"))
-        library = card.get("library_name") or ("transformers" if "model_type" in config else None)
+        card = read_card(texts.get("README.md"))
+        library = card.get("library_name")
         tags = [*as_list(card.get("tags")), *as_list(card.get("language")), library]
         numbers = count_numbers(texts.get("model.safetensors"))
         answer = {
@@ -171,14 +171,6 @@ def read_card(data: bytes | None) -> dict[str, Any]:
     except Exception:  # as for others who read cards: the parser raises what it meets
         return {}
     return json.loads(json.dumps(head, default=str)) if isinstance(head, dict) else {}
-
-
-def read_json(data: bytes | None) -> dict[str, Any]:
-    try:
-        values = json.loads(data or b"{}")
-    except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 def count_numbers(data: bytes | None) -> int | None:

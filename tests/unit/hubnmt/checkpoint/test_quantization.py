@@ -1,5 +1,6 @@
 """A folder of 8-bit weights is a quarter of float32, loads like any other and is checked."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,10 +57,7 @@ def test_an_8_bit_folder_is_small_and_translates_as_before(folder: Path, hub: Hu
 def test_a_folder_with_other_tensors_is_refused(
     change: dict[str, torch.Tensor | None], problem: str, folder: Path, tmp_path: Path
 ):
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    for file in folder.iterdir():
-        (broken / file.name).write_bytes(file.read_bytes())
+    broken = shutil.copytree(folder, tmp_path / "broken")
     tensors = load_file(folder / "model.safetensors") | change
     kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     save_file(kept, broken / "model.safetensors")

@@ -14,20 +14,12 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.mark.parametrize(
-    ("text", "repo", "revision"),
-    [
-        ("user/name", "user/name", "main"),
-        ("user/name@v1.0", "user/name", "v1.0"),
-        ("user/name@feature/a", "user/name", "feature/a"),
-        ("user/name@refs/pr/3", "user/name", "refs/pr/3"),
-        (f"U_s-er/n.a-me_2@{COMMIT}", "U_s-er/n.a-me_2", COMMIT),
-        ("a/b", "a/b", "main"),
-    ],
+    "text", ["a/b", "user/name@v1.0", "user/name@feature/a", f"U_s-er/n.a-me_2@{COMMIT}"]
 )
-def test_a_reference_is_read_and_written(text: str, repo: str, revision: str):
-    reference = parse_reference(text)
-    assert reference == HubReference(repo, revision)
-    assert str(reference) == text
+def test_a_reference_is_read_and_written(text: str):
+    repo, _, revision = text.partition("@")
+    assert parse_reference(text) == HubReference(repo, revision or "main")
+    assert str(parse_reference(text)) == text
 
 
 @pytest.mark.parametrize(
