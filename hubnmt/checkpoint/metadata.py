@@ -8,6 +8,7 @@ Format: https://huggingface.co/docs/hub/model-cards
 import dataclasses
 import logging
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,8 @@ def check_metadata(card: str) -> None:
 
 def _parse_head(card: str) -> dict[str, Any]:
     """Parse the YAML between the two `---` lines at the start of a card."""
-    lines = card.splitlines()
-    if not lines or lines[0].strip() != "---":
-        return {}
-    end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), 0)
-    head = "\n".join(lines[1:end])
+    match = re.match(r"---[ \t\r]*\n(.*?)^---[ \t\r]*$", card, re.DOTALL | re.MULTILINE)
+    head = match[1] if match else ""
     if len(head) > MAX_HEAD_CHARS:
         raise ModelFolderError(f"the YAML header is longer than {MAX_HEAD_CHARS:,} characters")
     try:

@@ -159,9 +159,8 @@ def pull_to(reference: HubReference, folder: Path) -> Path:
     pulled = pull(reference)
     load_model(pulled)
     with readable_errors(str(reference)), replace_folder(folder, dropped=MODEL_FILES) as draft:
-        for name in MODEL_FILES:
-            if (pulled / name).is_file():
-                shutil.copyfile(pulled / name, draft / name)
+        for path in {pulled / name for name in MODEL_FILES} & {*pulled.iterdir()}:
+            shutil.copyfile(path, draft / path.name)
     return pulled
 
 
