@@ -35,33 +35,30 @@ _ADDED_SHARE: Final = 0.015
 
 
 def augment(src: str, tgt: str, config: DataConfig) -> tuple[str, str]:
-    """Return a normalised pair with the changes that a recipe asks for, or unchanged."""
-    src, tgt = protect_spans(src, tgt, share=config.protect_spans)
-    src, tgt = protect_names(src, tgt, share=config.protect_names)
-    src, tgt = exchange_names(src, tgt, share=config.vary_names)
-    return as_typed(
-        src, tgt, drop_final_mark=config.drop_final_mark, lowercase_src=config.lowercase_src
-    )
+    """Return a normalised pair with the changes that a recipe asks for, or unchanged.
 
-
-def as_typed(
-    src: str, tgt: str, *, drop_final_mark: float, lowercase_src: float
-) -> tuple[str, str]:
-    """Return a normalised pair in casual spelling, or unchanged.
-
-    Args:
-        src: source.
-        tgt: target; it keeps its case, so that the model learns to restore it.
-        drop_final_mark: share of pairs whose final punctuation is removed on both sides; pairs
-            where one side has none, or nothing else, are unchanged.
-        lowercase_src: share of pairs, chosen independently, whose source is lower-cased.
+    Each change has random numbers of its own, seeded with the pair.
     """
+    changes = (
+        (config.protect_spans, protect_spans, 1),
+        (config.protect_names, protect_names, 2),
+        (config.vary_names, exchange_names, 0),
+    )
+    for share, change, offset in changes:
+        if share:  # saves computing the fingerprints
+            rng = random.Random(fingerprint_pair(src, tgt) + offset)
+            if rng.random() < share:
+                src, tgt = change(src, tgt, rng)
     first, second = (part / _HALF for part in divmod(fingerprint_pair(src, tgt) % _HALF**2, _HALF))
-    if first < drop_final_mark:
-        bare = [FINAL_MARK.sub("", side) for side in (src, tgt)]
-        if all(bare) and bare[0] != src and bare[1] != tgt:
-            src, tgt = bare
-    return (src.lower() if second < lowercase_src else src), tgt
+    if first < config.drop_final_mark:
+        src, tgt = drop_final_marks(src, tgt)
+    return (src.lower() if second < config.lowercase_src else src), tgt
+
+
+def drop_final_marks(src: str, tgt: str) -> tuple[str, str]:
+    """Return a pair without final punctuation, or unchanged if a side has none, or nothing else."""
+    bare = FINAL_MARK.sub("", src), FINAL_MARK.sub("", tgt)
+    return bare if all(bare) and bare[0] != src and bare[1] != tgt else (src, tgt)
 
 
 def _shared(in_src: Iterable[str], in_tgt: Iterable[str]) -> list[str]:
@@ -94,36 +91,26 @@ def _free_placeholders(src: str, tgt: str) -> list[str]:
     return [mark for mark in PLACEHOLDERS if mark not in src and mark not in tgt]
 
 
-def protect_spans(src: str, tgt: str, *, share: float) -> tuple[str, str]:
-    """Return a pair with placeholders for the spans that both sides share, or unchanged.
-
-    Of the given share of pairs that change a few receive a placeholder at an end.
-    """
-    if not share:  # saves computing the fingerprints
-        return src, tgt
-    rng = random.Random(fingerprint_pair(src, tgt) + 1)  # not the numbers of `exchange_names`
-    if rng.random() < share:
-        src, tgt = protect_pair(src, tgt, rng)
-        free = _free_placeholders(src, tgt)
-        if free and rng.random() < _ADDED_SHARE:
-            mark = rng.choice(free)
-            is_last = rng.random() < 0.75
-            src, tgt = (f"{side} {mark}" if is_last else f"{mark} {side}" for side in (src, tgt))
+def protect_spans(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:
+    """Return a pair with placeholders for the spans that both sides share, and a few at an end."""
+    src, tgt = protect_pair(src, tgt, rng)
+    free = _free_placeholders(src, tgt)
+    if free and rng.random() < _ADDED_SHARE:
+        mark = rng.choice(free)
+        is_last = rng.random() < 0.75
+        src, tgt = (f"{side} {mark}" if is_last else f"{mark} {side}" for side in (src, tgt))
     return src, tgt
 
 
-def protect_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
-    """Return a pair with placeholders for the names that both sides share, or unchanged.
+def protect_names(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:
+    """Return a pair with placeholders for the names that both sides share.
 
     A name is a sequence of capitalised words of Latin letters that occurs equally often on both
     sides.
     """
-    if not share:
-        return src, tgt
-    rng = random.Random(fingerprint_pair(src, tgt) + 2)  # not the numbers of the other functions
     words = {word for word in _WORD.findall(src) if len(word) > 1 and _is_latin_title(word)}
     words.intersection_update(_WORD.findall(tgt))
-    if not words or rng.random() >= share:
+    if not words:
         return src, tgt
     word = "|".join(map(re.escape, sorted(words)))
     names = re.compile(rf"\b(?:{word})\b(?: (?:{word})\b)*")
@@ -137,8 +124,8 @@ def _is_latin_title(word: str) -> bool:
 # --- names and numbers ---------------------------------------------------------------------------
 
 
-def exchange_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
-    """Return a pair with its names and numbers replaced on both sides, or unchanged.
+def exchange_names(src: str, tgt: str, rng: random.Random) -> tuple[str, str]:
+    """Return a pair with its names and numbers replaced on both sides.
 
     A number is a separate sequence of digits that occurs equally often on both sides; "1" is kept,
     because it determines the grammatical number. A name is a capitalised word of Latin letters that
@@ -146,11 +133,6 @@ def exchange_names(src: str, tgt: str, *, share: float) -> tuple[str, str]:
     copied; Currey et al. 2017 show that copied data improves the translation of names,
     https://aclanthology.org/W17-4715/
     """
-    if not share:  # saves computing the fingerprints
-        return src, tgt
-    rng = random.Random(fingerprint_pair(src, tgt))
-    if rng.random() >= share:
-        return src, tgt
     numbers, words = (
         sorted(_shared(pattern.findall(src), pattern.findall(tgt))) for pattern in (_NUMBER, _WORD)
     )

@@ -3,25 +3,17 @@
 import operator
 import random
 import re
-from collections.abc import Callable
-from functools import partial
 
 import pytest
 
 from hubnmt.text.protected_spans import PLACEHOLDERS
-from training.data.augmentation import (
-    as_typed,
-    exchange_names,
-    protect_names,
-    protect_pair,
-    protect_spans,
-)
-
-Change = Callable[[str, str], tuple[str, str]]
+from training.config.data import DataConfig
+from training.data.augmentation import augment, protect_pair
 
 
-def change(src: str, tgt: str, *, drop: float = 0.0, lower: float = 0.0) -> tuple[str, str]:
-    return as_typed(src, tgt, drop_final_mark=drop, lowercase_src=lower)
+def change(src: str, tgt: str, **shares: float) -> tuple[str, str]:
+    config = DataConfig(src_lang="de", tgt_lang="en", dataset="user/name", **shares)
+    return augment(src, tgt, config)
 
 
 @pytest.mark.parametrize(
@@ -39,36 +31,23 @@ def change(src: str, tgt: str, *, drop: float = 0.0, lower: float = 0.0) -> tupl
 def test_a_final_mark_goes_from_both_sides_or_from_none(
     pair: tuple[str, str], expected: tuple[str, str]
 ) -> None:
-    assert change(*pair, drop=1.0) == expected
+    assert change(*pair, drop_final_mark=1.0) == expected
     assert change(*pair) == pair
 
 
-def test_a_shared_span_is_the_same_placeholder_on_both_sides() -> None:
+def test_a_shared_span_or_name_is_the_same_placeholder_on_both_sides() -> None:
     src, tgt = protect_pair("LH456 um 12:30, LH456!", "LH456 at 12:30, LH456!", random.Random(1))
     first, second = src[0], src[5]
-    assert {first, second} <= {*PLACEHOLDERS}
     assert first != second
     assert (src, tgt) == (f"{first} um {second}, {first}!", f"{first} at {second}, {first}!")
-
-
-def test_shared_names_become_placeholders() -> None:
-    src, tgt = protect_names(
-        "Anna Müller wohnt mit Paul in Wien.", "Anna Müller lives with Paul in Vienna.", share=1.0
-    )
+    both = ("Anna Müller wohnt mit Paul in Wien.", "Anna Müller lives with Paul in Vienna.")
+    src, tgt = change(*both, protect_names=1.0)
     first, second = src[0], src[12]
     assert {first, second} <= {*PLACEHOLDERS}
-    assert (src, tgt) == (
-        f"{first} wohnt mit {second} in Wien.",
-        f"{first} lives with {second} in Vienna.",
-    )
-    same = ("Paul und Anna, Paul!", "Anna and Paul!")
-    src, tgt = protect_names(*same, share=1.0)
+    assert src == f"{first} wohnt mit {second} in Wien."
+    assert tgt == f"{first} lives with {second} in Vienna."
+    src, tgt = change("Paul und Anna, Paul!", "Anna and Paul!", protect_names=1.0)
     assert (src.count("Paul"), tgt.count("Paul"), src[9]) == (2, 1, tgt[0])
-    assert protect_names(*same, share=0.0) == same
-
-
-def exchange(src: str, tgt: str) -> tuple[str, str]:
-    return exchange_names(src, tgt, share=1.0)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +61,7 @@ def exchange(src: str, tgt: str) -> tuple[str, str]:
 )
 def test_a_name_is_another_on_both_sides(src: str, tgt: str) -> None:
     (name,) = {"Thomas", "Anna", "José"} & set(re.findall(r"\w+", src))
-    changed = exchange(src, tgt.replace("NAME", name))
+    changed = change(src, tgt.replace("NAME", name), vary_names=1.0)
     (other,) = re.findall(re.escape(tgt).replace("NAME", r"(\w+)"), changed[1])
     assert changed == (src.replace(name, other), tgt.replace("NAME", other))
     assert other != name
@@ -101,21 +80,14 @@ def test_a_name_is_another_on_both_sides(src: str, tgt: str) -> None:
     ],
 )
 def test_what_is_no_name_stays(src: str, tgt: str) -> None:
-    assert exchange(src, tgt) == (src, tgt)
+    assert change(src, tgt, vary_names=1.0) == (src, tgt)
 
 
 @pytest.mark.parametrize(
-    "change_some",
-    [
-        partial(as_typed, drop_final_mark=0.3, lowercase_src=0.0),
-        partial(as_typed, drop_final_mark=0.0, lowercase_src=0.3),
-        partial(protect_spans, share=0.3),
-        partial(exchange_names, share=0.3),
-    ],
-    ids=["final mark", "capitals", "spans", "names"],
+    "setting", ["drop_final_mark", "lowercase_src", "protect_spans", "protect_names", "vary_names"]
 )
-def test_a_share_of_the_pairs_is_changed_and_the_same_each_time(change_some: Change) -> None:
+def test_a_share_of_the_pairs_is_changed_and_the_same_each_time(setting: str) -> None:
     pairs = [(f"Ich sah Anna {n} Mal.", f"I saw Anna {n} times.") for n in range(100, 1100)]
-    changed = [change_some(*pair) for pair in pairs]
-    assert changed == [change_some(*pair) for pair in pairs]
+    changed = [change(*pair, **{setting: 0.3}) for pair in pairs]
+    assert changed == [change(*pair, **{setting: 0.3}) for pair in pairs]
     assert 230 < sum(map(operator.ne, pairs, changed)) < 370
