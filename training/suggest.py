@@ -11,7 +11,7 @@ import torch
 
 from training.data.cleaning import scripts_of
 from training.distributed import pick_device
-from training.run.plan import FEW_PASSES, choose_batch
+from training.run.budget import FEW_PASSES, choose_batch
 
 SIZES = ((512, 6, 7e-4, 500_000), (256, 4, 2e-3, 50_000), (128, 2, 4e-3, 0))
 """Width, layers, peak learning rate, and the pairs below which a smaller model is as good."""

@@ -27,7 +27,6 @@ from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
 from training.finish import finish_untuned
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
-from training.run.plan import plan_run
 from training.run.run_dir import (
     check_unused,
     claim_folder,
@@ -112,7 +111,7 @@ def run(
             corpus = _prepare_together(config, folder, group, stack, is_new, start)
             current = Run(config, folder, corpus, group)
             if is_new:
-                plan_run(current)
+                current.plan()
                 if start:
                     current.begin_with(start.weights)
                 group.run_on_rank0(

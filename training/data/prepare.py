@@ -22,6 +22,7 @@ from hubnmt.text.tokenizer_file import WORD_PATTERN
 from training.command import progress_bar
 from training.config.data import DataConfig
 from training.config.recipe import RunConfig
+from training.data.batching import PairDataset, write_pairs
 from training.data.cleaning import CleaningReport, is_broken
 from training.data.corpora import (
     content_key,
@@ -29,7 +30,6 @@ from training.data.corpora import (
     read_tests,
     read_valid,
 )
-from training.data.dataset import PairDataset, write_pairs
 from training.data.sources import TextPair
 from training.files import reporting_full_disk
 

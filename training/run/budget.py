@@ -1,12 +1,34 @@
-"""The steps and the time that a run may use, and how much of them it has used."""
+"""What a run may use: steps, time, threads and batch size, and how much of them it has used."""
 
+import dataclasses
+import logging
+import statistics
 import time
 
+import torch
+
+from training.config.recipe import RunConfig
 from training.config.run import RunSettings
+from training.data.loader import Loader
+from training.data.prepare import Corpus
+from training.distributed import ProcessGroup
+from training.optim.step import Stepper
 from training.run.checkpoint import Progress
+
+log = logging.getLogger("training")
 
 FIRST_VALIDATION = 0.1
 """Share of the time limit that is reserved for the final validation before one was measured."""
+LARGEST_BATCH, SMALLEST_BATCH = 4096, 512
+"""Limits of `optimizer.batch_tokens` if the recipe leaves it open."""
+MIN_STEPS = 1000
+"""Optimizer steps that a model needs; smaller batches are preferred to fewer steps."""
+TRIAL_S, TRIAL_SHARE = 10.0, 1 / 60
+"""Longest measurement of the speed, in seconds and as a share of the time limit."""
+THREADS_TRIAL_S = 2.0
+"""The same for each number of threads."""
+FEW_PASSES = 10
+"""Passes over the data with which the bundled models of small data came near their best score."""
 
 
 class Budget:
@@ -44,3 +66,84 @@ class Budget:
         """Return an estimate of the time until the end, from the first step on."""
         used = max(self._progress.step / self._settings.max_steps, min(1.0, self.time_used()))
         return self._progress.seconds * (1 / used - 1)
+
+
+def plan_run(config: RunConfig, corpus: Corpus, stepper: Stepper) -> RunConfig:
+    """Choose threads and batch size where the recipe leaves them open; log what fits the budget.
+
+    The speed is measured on rank 0; random generators are left as they were.
+    """
+    group = stepper.group
+    devices = [group.device] if group.device.type == "cuda" else []
+
+    def choose() -> tuple[int, int]:
+        with torch.random.fork_rng(devices):
+            return choose_threads(config, corpus, stepper), fit_batches(config, corpus, stepper)
+
+    n_threads, batch_tokens = group.run_on_rank0(choose)
+    torch.set_num_threads(n_threads)
+    settings = dataclasses.replace(config.run, n_threads=n_threads)
+    return dataclasses.replace(_with_batch(config, batch_tokens), run=settings)
+
+
+def choose_threads(config: RunConfig, corpus: Corpus, stepper: Stepper) -> int:
+    """Set and return 1 thread if that is faster on this machine, unless the number is given."""
+    n_threads = torch.get_num_threads()
+    if config.run.n_threads or stepper.group.device.type != "cpu" or n_threads == 1:
+        return n_threads
+    sized = _with_batch(config, config.optimizer.batch_tokens or SMALLEST_BATCH)
+    seconds = {}
+    for n in (n_threads, 1):
+        torch.set_num_threads(n)
+        seconds[n] = measure_pass(sized, corpus, stepper, limit_s=THREADS_TRIAL_S)
+    fastest = min(seconds, key=seconds.__getitem__)
+    torch.set_num_threads(fastest)
+    measured = ", ".join(f"{n} in {s:.2f} s" for n, s in seconds.items())
+    log.info("threads: %d, by the time of a batch (%s); run.n_threads sets them", fastest, measured)
+    return fastest
+
+
+def fit_batches(config: RunConfig, corpus: Corpus, stepper: Stepper) -> int:
+    """Return the batch size; log the steps and passes over the data that the budget allows."""
+    optimizer, minutes, group = config.optimizer, config.run.max_minutes, stepper.group
+    batch_tokens, n_steps = optimizer.batch_tokens or LARGEST_BATCH, config.run.max_steps
+    if minutes is not None:
+        on_gpu = group.device.type == "cuda"
+        trial = optimizer.batch_tokens or (LARGEST_BATCH if on_gpu else 2 * SMALLEST_BATCH)
+        limit_s = min(TRIAL_S, TRIAL_SHARE * 60 * minutes)
+        pass_s = measure_pass(_with_batch(config, trial), corpus, stepper, limit_s=limit_s)
+        fitting = 60 * minutes * trial / (pass_s * optimizer.accumulate)  # tokens
+        batch_tokens = optimizer.batch_tokens or choose_batch(fitting)
+        n_steps = min(n_steps, max(1, int(fitting / batch_tokens)))
+    loader = Loader(_with_batch(config, batch_tokens), corpus, group)
+    n_passes = n_steps * group.size * optimizer.accumulate / len(loader.plan(1))
+    log.info(
+        "plan: about %s steps of up to %s tokens, %.1f passes over the data%s; small data needs %d",
+        *(f"{n_steps:,}", f"{batch_tokens:,}", n_passes),
+        *(f", in {minutes:g} minutes" if minutes else "", FEW_PASSES),
+    )
+    return batch_tokens
+
+
+def measure_pass(sized: RunConfig, corpus: Corpus, stepper: Stepper, *, limit_s: float) -> float:
+    """Return the mean seconds of a forward and backward pass, without the first."""
+    stepper.settings = sized.optimizer  # named if memory runs out
+    loader = Loader(sized, corpus, ProcessGroup(stepper.group.device))
+    seconds: list[float] = []
+    while len(seconds) < 2 or sum(seconds[1:]) < limit_s:
+        (batch,) = loader.take(1).batches
+        began = time.monotonic()
+        stepper.rehearse(batch)
+        seconds.append(time.monotonic() - began)
+    return statistics.mean(seconds[1:])
+
+
+def choose_batch(n_tokens: float) -> int:
+    """Return the largest batch with which enough steps fit into the tokens that time allows."""
+    sizes = (LARGEST_BATCH // 2**n for n in range(4))
+    return next((size for size in sizes if n_tokens / size >= MIN_STEPS), SMALLEST_BATCH)
+
+
+def _with_batch(config: RunConfig, batch_tokens: int) -> RunConfig:
+    optimizer = dataclasses.replace(config.optimizer, batch_tokens=batch_tokens)
+    return dataclasses.replace(config, optimizer=optimizer)

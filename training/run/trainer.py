@@ -21,7 +21,7 @@ from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
 from training.optim.step import REMEDY, Stepper, StepStats, rate_at
-from training.run.budget import Budget
+from training.run.budget import Budget, plan_run
 from training.run.checkpoint import Progress, load_state, put_weights, random_states, save_state
 from training.run.report import RunReport, Throughput
 from training.run.run_dir import read_validation, remove_start_record, write_status
@@ -71,10 +71,11 @@ class Run:
         self._budget = Budget(settings, self.progress)
         self._status_s = -STATUS_EVERY_S
 
-    def replan(self, config: RunConfig) -> None:
-        """Change the batch size before the first step."""
-        self.config, self.stepper.settings = config, config.optimizer
-        self.loader = Loader(config, self.corpus, self.group)
+    def plan(self) -> None:
+        """Choose threads and batch size before the first step."""
+        self.config = plan_run(self.config, self.corpus, self.stepper)
+        self.stepper.settings = self.config.optimizer
+        self.loader = Loader(self.config, self.corpus, self.group)
 
     def resume(self) -> None:
         """Restore the state stored in the run folder."""
