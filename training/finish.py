@@ -5,40 +5,39 @@
 The validation and test sets are those of the run's recipe. Decoding defaults are tuned on the
 validation set; each test set is translated once, with the tuned settings. The last weights
 (`--weights last`) may be better with beam search than the best validated ones. At the end of a run
-`finish_untuned` does the same for `best/` with the decoding settings of the recipe.
+`training.run.evaluation` does the same for `best/` with the decoding settings of the recipe.
 """
 
 import dataclasses
 import itertools
 import json
 import logging
-import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from hubnmt.attention.maps import TokenSpans
+from hubnmt.attention.replay import attend
 from hubnmt.checkpoint.card import write_card
-from hubnmt.checkpoint.files import CARD, check_place, read_json
+from hubnmt.checkpoint.files import check_place, read_json
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.errors import HubNMTError, InputError
+from hubnmt.errors import InputError
+from hubnmt.text.characters import number_words
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
 from training.command import make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
 from training.data.corpora import read_tests, read_valid
 from training.distributed import pick_device
-from training.files import replace_text
-from training.release.alignment_head import choose_head
-from training.release.measure import add_measured, explain_failure
-from training.run.card_facts import facts_of_run
-from training.run.report import add_records, peak_memory_mib
-from training.run.run_dir import Weights, read_validation
-from training.run.trainer import Run
+from training.run.evaluation import add_measured, push_command
+from training.run.report import add_records, facts_of_run
+from training.run.run_dir import Weights
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
 
 log = logging.getLogger("training")
@@ -47,8 +46,6 @@ BEAM_SIZES = (1, 4, 8)
 LENGTH_PENALTIES = (0.6, 1.0, 1.4, 2.0)
 NOISE = 0.1
 """BLEU that a wider beam must gain; far below the resolution of the validation set."""
-N_EXAMPLES = 500
-"""Validation pairs from which `finish_untuned` picks the good and bad examples of the card."""
 
 
 def finish(
@@ -103,26 +100,6 @@ def finish(
     log.info("  %s", push_command(dest, name=dest.name))
 
 
-def store_alignment_head(
-    stored: StoredModel, translator: Translator, pairs: HeldOutPairs
-) -> dict[str, str]:
-    """Store the head that aligns best in the model's config; return the entry for its card."""
-    best = choose_head(translator, pairs)
-    if best is None:
-        return {}
-    stored.model.config = dataclasses.replace(
-        stored.model.config, alignment_head=best.head, alignment_shift=best.shift
-    )
-    layer, head = best.head
-    when = "one step after a word was generated" if best.shift else "while a word is generated"
-    entry = (
-        f"layer {layer}, head {head} (from 0), {when}: agrees with {100 * best.accuracy:.1f} % of "
-        f"{best.n_links:,} word links of the validation set (`training/release/alignment_head.py`)"
-    )
-    log.info("alignment head: %s", entry)
-    return {"alignment head": entry}
-
-
 def try_decoding(
     translator: Translator, pairs: HeldOutPairs
 ) -> dict[DecodingConfig, tuple[float, list[str]]]:
@@ -150,70 +127,108 @@ def choose_decoding(trials: dict[DecodingConfig, float]) -> DecodingConfig:
     return min(good, key=lambda trial: (trial.beam_size, -trials[trial]))
 
 
-def push_command(folder: Path, *, name: str) -> str:
-    """Return the command that pushes a model folder; a new repository is private."""
-    return shlex.join(["hubnmt", "push", str(folder), f"USER/{name}", "--private"])
+# --- the alignment head ---------------------------------------------------------------------------
+
+MAX_PAIRS = 1_000
+"""Pairs to align and to evaluate on; more would change little."""
+
+Link = tuple[int, int]
+"""(target word, source word), counted from 0."""
 
 
-# --- the end of a run ----------------------------------------------------------------------------
+class HeadScore(NamedTuple):
+    """The best head and its alignment accuracy."""
+
+    head: tuple[int, int]
+    """(decoder layer, head)."""
+    shift: Literal[0, 1]
+    """0 to align by the step that generates the word, 1 by the next; see `ModelConfig`."""
+    accuracy: float
+    """Share of links predicted correctly, 0 to 1."""
+    n_links: int
 
 
-def finish_untuned(run: Run) -> None:
-    """Evaluate `best/` on the recipe's test sets, write its card, and say what to do next.
-
-    A test set that cannot be used is only reported: the run has ended, and its model is stored.
-    """
-    folder, best = run.folder, run.folder / "best"
-    record = read_validation(best)
-    if record is None:
-        log.info("no validation yet, so there is no best model; resume the run")
-        return
-    log.info(
-        "best validation BLEU %.2f  chrF %.2f at step %d; peak memory %.0f MiB",
-        *(record["bleu"], record["chrf"], record["step"]),
-        peak_memory_mib(run.group.device),
+def store_alignment_head(
+    stored: StoredModel, translator: Translator, pairs: HeldOutPairs
+) -> dict[str, str]:
+    """Store the head that aligns best in the model's config; return the entry for its card."""
+    best = choose_head(translator, pairs)
+    if best is None:
+        return {}
+    stored.model.config = dataclasses.replace(
+        stored.model.config, alignment_head=best.head, alignment_shift=best.shift
     )
-    # 1. Measure.
-    stored, data = load_model(best), run.config.data
-    translator = Translator(stored, device=str(run.group.device))
-    pairs = encode_pairs(translator, *zip(*run.corpus.valid[:N_EXAMPLES], strict=True))
-    texts = decode_pairs(translator, pairs, translator.decoding)
-    facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
-    try:
-        tests = read_tests(data)
-    except HubNMTError as error:
-        log.warning("no test scores: %s", error)
-        tests = []
-    facts = add_measured(facts, translator, pairs, texts, tests)
-    # 2. Compare with translations that need no model; copies may be the task.
-    failure = explain_failure(record, run.corpus.valid, with_copies=data.drop_copies)
-    # 3. Write the card and the record of the run.
-    facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
-    replace_text(best / CARD, write_card(facts))
-    log.info("model card: %s", best / CARD)
-    add_records(folder, best)
-    _log_next_commands(run, record, failure)
+    layer, head = best.head
+    when = "one step after a word was generated" if best.shift else "while a word is generated"
+    entry = (
+        f"layer {layer}, head {head} (from 0), {when}: agrees with {100 * best.accuracy:.1f} % of "
+        f"{best.n_links:,} word links of the validation set (`training/finish.py`)"
+    )
+    log.info("alignment head: %s", entry)
+    return {"alignment head": entry}
 
 
-def _log_next_commands(run: Run, record: dict[str, Any], failure: str) -> None:
-    folder, settings = run.folder, run.config.run
-    if failure:
-        longer = f"run.max_steps={10 * settings.max_steps}"
-        if settings.max_minutes is not None and run.progress.step < settings.max_steps:
-            longer = f"run.max_minutes={10 * settings.max_minutes:g}"
-        words = ["python", "-m", "training.train", "--resume", str(folder), "--set", longer]
-        log.warning("%s Its translations are in %s.", failure, folder / "samples.md")
-        log.info("it needs more time, or more pairs:\n  %s", shlex.join(words))
-    elif record["step"] == 0:
-        log.warning(
-            "no validation improved on the pretrained model, whose weights are in best/: try a "
-            "lower optimizer.lr, more steps or more pairs"
+def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None:
+    """Find the cross-attention head that aligns words best; None if there is no reference link.
+
+    The reference links come from co-occurrence, not from the model. A head's score is the share of
+    linked target words for which its attention is largest on the linked source word, either at the
+    step that generates the word or one step later, when it is the decoder's input: lower layers
+    often align there (Chen et al. 2020, https://arxiv.org/abs/2004.14837).
+    """
+    # 1. Find the source word that each head looks at most for each target word.
+    sources, targets, most_attended = [], [], []
+    for src, tgt in [(src, tgt) for src, tgt in pairs.ids if src and tgt][:MAX_PAIRS]:
+        maps = attend(translator.model, src, tgt, translator.tokenizers)
+        cross = torch.stack([maps.shifted(shift).by_word().cross for shift in (0, 1)])
+        most_attended.append(cross.argmax(-1))  # (2, L, H, T)
+        sources.append(_words_of(maps.src))
+        targets.append(_words_of(maps.tgt))
+    # 2. Count how often it is the linked one.
+    links = link_words(sources, targets)
+    n_links = sum(map(len, links))
+    if not n_links:
+        return None
+    n_right = torch.zeros(2, translator.config.n_decoder_layers, translator.config.n_heads)
+    for looked_at, pair_links in zip(most_attended, links, strict=True):
+        for target, source in pair_links:
+            n_right += looked_at[..., target] == source
+    accuracies = n_right / n_links  # (2, L, H)
+    shift, layer, head = (accuracies == accuracies.max()).nonzero()[0].tolist()
+    return HeadScore((layer, head), shift, float(accuracies[shift, layer, head]), n_links)
+
+
+def link_words(
+    sources: Sequence[Sequence[str]], targets: Sequence[Sequence[str]]
+) -> list[list[Link]]:
+    """Return the links between words that are each other's most associated word of the pair.
+
+    The association is Dice's coefficient over all pairs, times a factor of 1 on the diagonal and
+    of 1/2 far from it, which decides between equal words.
+    Source: Melamed 2000, section 3, https://aclanthology.org/J00-2004
+    """
+    n_src, n_tgt, n_both = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
+    for src, tgt in zip(sources, targets, strict=True):
+        n_src.update(set(src))
+        n_tgt.update(set(tgt))
+        n_both.update(itertools.product(set(src), set(tgt)))
+    links = []
+    for src, tgt in zip(sources, targets, strict=True):
+        dice = [[2 * n_both[s, t] / (n_src[s] + n_tgt[t]) for s in src] for t in tgt]
+        tgt_places, src_places = (
+            torch.arange(len(words)).add(0.5) / len(words) for words in (tgt, src)
         )
-    else:
-        dest = Path("models") / folder.name
-        words = ["python", "-m", "training.finish", str(folder), str(dest)]
-        log.info("to publish it as it is:\n  %s", push_command(folder / "best", name=folder.name))
-        log.info("to tune beam size and length penalty first (minutes):\n  %s", shlex.join(words))
+        distance = (tgt_places[:, None] - src_places).abs()  # (T, S)
+        scores = torch.tensor(dice) * (1 - distance / 2)
+        is_best = scores == scores.amax(1, keepdim=True)
+        links.append((is_best & (scores == scores.amax(0))).nonzero().tolist())
+    return links
+
+
+def _words_of(side: TokenSpans) -> list[str]:
+    words, _ = side.group(number_words)
+    tokens = [token.strip().casefold() for token in words.tokens]
+    return [token for n, token in enumerate(tokens) if not words.is_special(n)]
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from training.command import make_parser, run_command
 from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
-from training.finish import finish_untuned
+from training.run.evaluation import evaluate_best
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.run_dir import (
     check_unused,
@@ -131,7 +131,7 @@ def run(
                 current.train()
             # 4. Evaluate the best model.
             if not current.must_stop:
-                group.run_on_rank0(lambda: finish_untuned(current))
+                group.run_on_rank0(lambda: evaluate_best(current))
             state = "paused" if current.must_stop else "finished"
             group.run_on_rank0(lambda: write_status(folder, state))
     finally:

@@ -12,7 +12,7 @@ from hubnmt.config import ModelConfig
 from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
-from training.run.card_facts import describe_average
+from training.run.report import describe_average
 from training.run.trainer import Run
 from training.toy import write_corpus
 

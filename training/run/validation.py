@@ -33,9 +33,8 @@ from training.data.batching import Pair, collate, measure_lengths, plan_epoch
 from training.data.prepare import Corpus
 from training.files import reporting_full_disk
 from training.optim.loss import projected_cross_entropy
-from training.run.card_facts import facts_of_run
 from training.run.checkpoint import Progress, average, copy_weights, with_weights
-from training.run.report import RunReport, peak_memory_mib
+from training.run.report import RunReport, facts_of_run, peak_memory_mib
 from training.run.run_dir import VALIDATION_FILE, Weights, read_validation
 
 log = logging.getLogger("training")

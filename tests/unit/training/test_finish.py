@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hubnmt.checkpoint.folder import load_model
+from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.hub.push import push
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
@@ -19,9 +19,10 @@ from hubnmt.ui.services.learn import find_model_run
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.hub import REPO
 from tests.hub_server import HubServer
+from tests.lexicon import LEXICON, invent_pairs
 from training import finish as finishing
-from training.finish import finish_untuned, main
-from training.release.alignment_head import choose_head
+from training.finish import choose_head, link_words, main
+from training.run.evaluation import evaluate_best
 from training.run.report import add_records
 from training.run.validation import encode_pairs
 from training.train import Run
@@ -150,7 +151,7 @@ def test_a_model_that_has_learned_nothing_is_not_offered(
     ended = copy.copy(farm_run)
     ended.folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
     with caplog.at_level(logging.INFO, logger="training"):
-        finish_untuned(ended)
+        evaluate_best(ended)
     assert "This model has learned nothing yet: on the validation set it has BLEU" in caplog.text
     assert "training.train --resume" in caplog.text
     assert "hubnmt push" not in caplog.text
@@ -173,3 +174,28 @@ def test_the_page_shows_how_a_model_of_the_hub_was_trained(
     assert found is not None
     assert [step for step, _ in found.curves["bleu"]] == [4, 8]
     assert len(found.samples) == 3
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_every_word_is_linked_to_its_translation(swap: bool) -> None:
+    sources, targets = invent_pairs(150, swap=swap)
+    found = link_words(sources, targets)
+    assert sum(map(len, found)) > 0.95 * sum(map(len, targets))
+    for src, tgt, links in zip(sources, targets, found, strict=True):
+        assert all(LEXICON[src[s]] == tgt[t] for t, s in links)
+
+
+def test_the_accuracy_of_a_head_is_that_of_its_map(tiny_stored: StoredModel) -> None:
+    words = invent_pairs(40)
+    texts = [[" ".join(each) for each in side] for side in words]
+    translator = Translator(tiny_stored)
+    best = choose_head(translator, encode_pairs(translator, *(["", *side] for side in texts)))
+    assert best is not None
+    n_right = n_links = 0
+    for src, tgt, links in zip(*texts, link_words(*words), strict=True):
+        maps = translator.attend(src, tgt, split=False).shifted(best.shift)
+        looked_at = maps.by_word().cross[best.head].argmax(-1)
+        n_right += sum(int(looked_at[target]) == source for target, source in links)
+        n_links += len(links)
+    assert best.n_links == n_links > 100
+    assert best.accuracy == pytest.approx(n_right / n_links)

@@ -1,1 +1,0 @@
-"""What `training.finish` measures: scores, examples and the alignment head."""
