@@ -18,6 +18,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hubnmt.errors import ConfigError, HubNMTError
+from hubnmt.inference.dtypes import open_device
 
 TIMEOUT = datetime.timedelta(hours=2)
 """Timeout of collective operations: rank 0 may read the data or translate a validation set."""
@@ -113,32 +114,17 @@ def join_group(device_name: str) -> ProcessGroup:
     return ProcessGroup(device, rank=rank, size=size)
 
 
-def pick_device(
-    name: str, *, local_rank: int = 0, is_alone: bool = True, setting: str = "run.device"
-) -> torch.device:
+def pick_device(name: str, *, local_rank: int = 0, is_alone: bool = True) -> torch.device:
     """Resolve a device name, including `auto`; `cuda` is the GPU whose index is `local_rank`.
 
     Raises:
-        ConfigError: if the device, named by `setting`, is unknown or not available.
+        ConfigError: if the device is unknown or not available.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type == "cpu":
-        return torch.device("cpu")
-    if device.type != "cuda":
-        raise ConfigError(f"{setting} = {name!r} is not a device; use auto, cpu or cuda")
-    if not torch.cuda.is_available():
-        raise ConfigError(f"{setting} = {name!r}, but no GPU is available; use auto or cpu")
-    if device.index is not None and not is_alone:
-        raise ConfigError(f"{setting} = {name!r} is one GPU for several processes; use cuda")
-    index = local_rank if device.index is None else device.index
-    if index >= (n_gpus := torch.cuda.device_count()):
-        raise ConfigError(
-            f"{setting} = {name!r} selects GPU {index}, but this machine has {n_gpus} (numbered "
-            "from 0); choose another, or fewer processes (torchrun --nproc-per-node)"
-        )
-    return torch.device("cuda", index)
+    if name.startswith("cuda:") and not is_alone:
+        raise ConfigError(f"run.device = {name!r} is one GPU for several processes; use cuda")
+    device = open_device(f"cuda:{local_rank}" if name == "cuda" else name)
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"run.device = {name!r} cannot train; use auto, cpu or cuda")
+    return device

@@ -34,7 +34,6 @@ from hubnmt.translator import Translator
 from training.command import make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
 from training.data.corpora import read_tests, read_valid
-from training.distributed import pick_device
 from training.run.evaluation import add_measured, push_command
 from training.run.report import add_records, facts_of_run
 from training.run.run_dir import Weights
@@ -64,7 +63,6 @@ def finish(
     """
     # 1. Read all that is needed, so that a mistake shows before the work.
     check_place(dest)
-    where = str(pick_device(device, setting="--device"))
     data = load_recipe(read_json(run_dir / "recipe.json"), overrides).data
     stored = load_model(run_dir / weights)
     facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config, weights=weights)
@@ -76,15 +74,15 @@ def finish(
     with torch.no_grad():
         for parameter in stored.model.parameters():
             parameter.copy_(parameter.to(dtype))
-    translator = Translator(stored, device=where)
+    translator = Translator(stored, device=device)
     pairs = encode_pairs(translator, *zip(*valid, strict=True))
     aligned = store_alignment_head(stored, translator, pairs)
-    trials = try_decoding(Translator(stored, device=where), pairs)
+    trials = try_decoding(Translator(stored, device=device), pairs)
     decoding = choose_decoding({trial: bleu for trial, (bleu, _) in trials.items()})
     # 3. Measure, once.
     stored = dataclasses.replace(stored, decoding=decoding, dtype=dtype)
     texts = trials[decoding][1]
-    facts = add_measured(facts, Translator(stored, device=where), pairs, texts, tests)
+    facts = add_measured(facts, Translator(stored, device=device), pairs, texts, tests)
     # 4. Write the folder.
     stored_as = {"weights stored as": "float16" if half else "float32"}
     training = {**facts.training, **aligned, **stored_as}

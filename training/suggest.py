@@ -45,7 +45,7 @@ def suggest(
     """
     n_pairs, (src_lang, tgt_lang) = report["n_train"], report["languages"]
     n_pieces = max(MIN_PIECES, min(MAX_PIECES, n_pairs // PAIRS_PER_PIECE))
-    flops = EFFICIENCY * 60 * minutes * measure_flops(pick_device("auto", setting="device"))
+    flops = EFFICIENCY * 60 * minutes * measure_flops(pick_device("auto"))
     n_data_tokens = (folder / "train.tsv").stat().st_size / (2 * BYTES_PER_TOKEN)
     for d_model, n_layers, lr, least_pairs in SIZES:  # noqa: B007  # the last that is tried
         n_tokens = flops / (6 * (d_model * n_pieces + n_layers * 14 * d_model**2))

@@ -51,7 +51,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> OneLine:
         ("run.max_step=3", "'max_step' (did you mean 'max_steps'?)"),
         ("data.train=none.de,none.en", "none.de: cannot be read"),
         ("data.max_tokens=1", "nothing to train on"),
-        ("run.device=gpu", "'gpu' is not a device; use auto, cpu or cuda"),
+        ("run.device=gpu", "'gpu' cannot be used"),
     ],
 )
 def test_a_bad_setting_is_refused_and_leaves_nothing(

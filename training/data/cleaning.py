@@ -3,10 +3,11 @@
 import dataclasses
 import functools
 import hashlib
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
+
+import regex
 
 from hubnmt.errors import InputError
 from hubnmt.text.characters import normalize, script_of_letter, single_spaced
@@ -61,6 +62,7 @@ NOT_TEXT = "not valid UTF-8"
 """Reason to drop a pair; also given for zero bytes, a sign of UTF-16 read as UTF-8."""
 DUPLICATE = "duplicate"
 N_EXAMPLES, MAX_EXAMPLE_CHARS = 3, 200
+_NOT_COMPARED = regex.compile(r"[\p{P}\p{Z}\p{C}]+")
 _MARGIN_CHARS = 20
 """Difference in length that is always accepted."""
 
@@ -133,24 +135,12 @@ class HeldOut:
         return any(texts and comparable(text) in texts for texts, text in sides)
 
 
-class _KeepAlphanumeric(dict[int, str | None]):
-    """Table for `str.translate` that keeps letters, marks, digits and symbols."""
-
-    def __missing__(self, code: int) -> str | None:
-        char = chr(code)
-        self[code] = None if unicodedata.category(char)[0] in "PZC" else char
-        return self[code]
-
-
-_KEEP_ALPHANUMERIC = _KeepAlphanumeric()
-
-
 def comparable(text: str) -> str:
     """Return the key by which normalised sentences are compared: case-folded letters and digits.
 
     Joiners (category `C`) are removed, so Malayalam spellings that differ only in them are equal.
     """
-    return text.casefold().translate(_KEEP_ALPHANUMERIC) or text
+    return _NOT_COMPARED.sub("", text.casefold()) or text
 
 
 def tidy(text: str) -> str:

@@ -17,19 +17,14 @@ from pathlib import Path
 from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
-from hubnmt.text.tokenizer import TWO_FILES, Tokenizer, Tokenizers
+from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES, Tokenizer, Tokenizers
 from hubnmt.text.tokenizer_file import WORD_PATTERN
 from training.command import progress_bar
 from training.config.data import DataConfig
 from training.config.recipe import RunConfig
 from training.data.batching import PairDataset, write_pairs
 from training.data.cleaning import CleaningReport, is_broken
-from training.data.corpora import (
-    content_key,
-    read_clean,
-    read_tests,
-    read_valid,
-)
+from training.data.corpora import content_key, read_clean, read_tests, read_valid
 from training.data.sources import TextPair
 from training.files import reporting_full_disk
 
@@ -86,7 +81,7 @@ def prepare_corpus(
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report.describe()}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
-    tokenizers = _choose_tokenizers(config, texts, resumed, pretrained)
+    tokenizers = _load_tokenizers(config, texts, resumed, pretrained)
     if config.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
     # 3. Encode the training pairs.
@@ -186,17 +181,12 @@ def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers, *, n_pairs: 
     return PairDataset(cached(config, f"pairs-{key}", build))
 
 
-def _choose_tokenizers(
+def _load_tokenizers(
     config: RunConfig, texts: Path, resumed: Path | None, pretrained: Tokenizers | None
 ) -> Tokenizers:
+    """Return the tokenizers of the pretrained model or of the resumed run, else learned ones."""
     if pretrained and config.run.pretrained_part == "model":
         return pretrained
-    found = _load_tokenizers(config, resumed) or _learn_tokenizers(config, texts)
-    return Tokenizers(pretrained.src, found.tgt) if pretrained else found
-
-
-def _learn_tokenizers(config: RunConfig, texts: Path) -> Tokenizers:
-    """Return tokenizers learned on the training texts."""
     settings = config.tokenizer
 
     def build(folder: Path) -> None:
@@ -209,18 +199,10 @@ def _learn_tokenizers(config: RunConfig, texts: Path) -> Tokenizers:
         Tokenizers(learned[0], learned[-1]).save(folder)
 
     key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
-    found = _load_tokenizers(config, cached(config, f"vocabulary-{key}", build))
-    assert found is not None, "saved by build"
-    return found
-
-
-def _load_tokenizers(config: RunConfig, folder: Path | None) -> Tokenizers | None:
-    """Return the tokenizers stored in a folder, if any."""
-    names = ["tokenizer.json"] if config.tokenizer.joint else TWO_FILES
-    if folder is None or not all((folder / name).exists() for name in names):
-        return None
+    folder = resumed or cached(config, f"vocabulary-{key}", build)
+    names = [JOINT_FILE] if settings.joint else TWO_FILES
     loaded = [Tokenizer.load(folder / name) for name in names]
-    return Tokenizers(loaded[0], loaded[-1])
+    return Tokenizers(pretrained.src if pretrained else loaded[0], loaded[-1])
 
 
 def _digest(*parts: object) -> str:
