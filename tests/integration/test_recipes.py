@@ -9,6 +9,7 @@ import torch
 
 import hubnmt
 from hubnmt.config import ModelConfig
+from hubnmt.errors import InputError
 from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
@@ -50,20 +51,6 @@ def local_files(name: str, repo: Path, tmp_path: Path) -> list[str]:
     return settings
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_is_whole_and_explains_itself(name: str) -> None:
-    config = load(name)
-    text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
-    assert config.run.name == name
-    # As a run folder stores it, so that a run goes on without the file.
-    assert load_recipe(json.loads(json.dumps(config.to_dict()))) == config
-    assert text.startswith("# ")
-    assert all((config.card.title, config.card.data, config.card.data_license, config.card.limits))
-    model = config.model_config(src_vocab_size=8000, tgt_vocab_size=8000)
-    assert (model.src_lang, model.tgt_lang) == (config.data.src_lang, config.data.tgt_lang)
-    assert model.max_src_tokens == config.data.max_tokens + 1  # eos
-
-
 BUNDLED = Path(hubnmt.__file__).parent / "pretrained"
 
 
@@ -89,10 +76,16 @@ def test_a_bundled_model_has_the_shape_of_its_recipe_still(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_takes_a_step_with_local_files_and_no_network(
+def test_a_recipe_explains_itself_and_takes_a_step_with_local_files_and_no_network(
     name: str, repo: Path, tmp_path: Path
 ) -> None:
     """With few pieces, small batches and one layer on each side: the rest is the recipe's."""
+    config = load(name)
+    assert config.run.name == name
+    # As a run folder stores it, so that a run goes on without the file.
+    assert load_recipe(json.loads(json.dumps(config.to_dict()))) == config
+    assert (FOLDER / f"{name}.toml").read_text(encoding="utf-8").startswith("# ")
+    assert all((config.card.title, config.card.data, config.card.data_license, config.card.limits))
     config = load(
         name,
         *local_files(name, repo, tmp_path),
@@ -115,3 +108,10 @@ def test_a_recipe_takes_a_step_with_local_files_and_no_network(
     assert 0 < outcome.grad_norm < float("inf")
     assert outcome.n_tokens > 0
     assert not torch.equal(run.model.output_proj.weight, before)
+
+
+def test_a_text_of_the_users_is_not_overwritten_by_the_toy_corpus(tmp_path: Path) -> None:
+    (tmp_path / "valid.src").write_text("my own\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"valid\.src has other content; choose another folder"):
+        write_corpus(tmp_path)
+    assert (tmp_path / "valid.src").read_text(encoding="utf-8") == "my own\n"

@@ -45,24 +45,40 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> OneLine:
     return read
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("run.max_step=3", "'max_step' (did you mean 'max_steps'?)"),
-        ("data.train=none.de,none.en", "none.de: cannot be read"),
-        ("data.max_tokens=1", "nothing to train on"),
-        ("run.device=gpu", "'gpu' cannot be used"),
-    ],
-)
-def test_a_bad_setting_is_refused_and_leaves_nothing(
+TABLES = {
+    "header.tsv": "a\tb\tc\n1\t2\t3\n",
+    "other.csv": "de,fr\neins,un\n",
+    "names.jsonl": '{"de": "x", "text": "y"}\n',
+    "torn.jsonl": "{\n",
+    "x.parquet": "no parquet",
+    "x.tsv.gz": "no gzip",
+    "x.xlsx": "",
+}
+MISTAKES = {
+    "run.max_step=3": "'max_step' (did you mean 'max_steps'?)",
+    "run.device=gpu": "'gpu' cannot be used",
+    "data.max_tokens=1": "nothing to train on",
+    "data.train=none.de,none.en": "none.de: cannot be read",
+    "data.train={at}/farm.train.de,{at}/farm.valid.en": "farm.train.de has 120 lines and ",
+    "data.train={at}/header.tsv": "no column 'de' or 'en'; its first line is: a, b, c",
+    "data.train={at}/other.csv": "other.csv: no column 'en'; its first line is: de, fr",
+    "data.train={at}/names.jsonl": "no column 'en'; its columns: de, text; set",
+    "data.train={at}/torn.jsonl": "torn.jsonl, line 1: not JSON",
+    "data.train={at}/x.parquet": "x.parquet cannot be loaded: Parquet magic bytes",
+    "data.train={at}/x.tsv.gz": "x.tsv.gz: incomplete or not a gzip file",
+    "data.train={at}/x.xlsx": "x.xlsx has no matching translation file: set two",
+}
+
+
+@pytest.mark.parametrize(("setting", "message"), MISTAKES.items(), ids=MISTAKES)
+def test_a_bad_setting_or_table_is_refused_and_leaves_nothing(
     setting: str, message: str, train: Train, one_line: OneLine, tmp_path: Path
 ) -> None:
-    assert train(setting) == 2
+    for name, content in TABLES.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    assert train(setting.format(at=tmp_path)) == 2
     assert message in one_line()
     assert not (tmp_path / "runs" / "farm").exists()
-
-
-# --- the recipe ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -76,43 +92,6 @@ def test_a_file_that_is_no_recipe_is_named(
         path.write_bytes(content)
     assert main([str(path)]) == 2
     assert str(path) in one_line()
-
-
-# --- the texts -----------------------------------------------------------------------------------
-
-
-def test_files_of_different_length_are_refused_with_both_counts(
-    train: Train, one_line: OneLine, tmp_path: Path
-) -> None:
-    with (tmp_path / "farm.train.en").open("a", encoding="utf-8") as file:
-        file.write("One more.\n")
-    assert train() == 2
-    line = one_line()
-    assert "farm.train.de has 120 lines" in line
-    assert "farm.train.en has 121" in line
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("x.tsv", "a\tb\tc\n1\t2\t3\n", "no column 'de' or 'en'; its first line is: a, b, c"),
-        ("x.csv", "de,fr\neins,un\n", "x.csv: no column 'en'; its first line is: de, fr"),
-        ("x.jsonl", '{"de": "x", "text": "y"}\n', "no column 'en'; its columns: de, text; set"),
-        ("x.jsonl", "{\n", "x.jsonl, line 1: not JSON"),
-        ("x.parquet", "no parquet", "x.parquet cannot be loaded: Parquet magic bytes"),
-        ("x.tsv.gz", "no gzip", "x.tsv.gz: incomplete or not a gzip file"),
-        ("x.xlsx", "", "x.xlsx has no matching translation file: set two text files, SRC,TGT, or"),
-    ],
-)
-def test_a_table_that_cannot_be_used_is_named(
-    name: str, content: str, message: str, train: Train, one_line: OneLine, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(content, encoding="utf-8")
-    assert train(f"data.train={tmp_path / name}") == 2
-    assert message in one_line()
-
-
-# --- the run folder ------------------------------------------------------------------------------
 
 
 def snapshot(folder: Path) -> dict[Path, bytes]:

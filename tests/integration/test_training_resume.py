@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.runs import curve, same_models
+from tests.runs import curve, read_metrics, same_models
 from training.train import main
 
 SETTINGS = ["run.max_steps=30", "run.eval_every=10", "run.save_every=1", "run.patience=9"]
@@ -76,3 +77,5 @@ def test_a_run_killed_twice_ends_with_the_bits_of_one_that_was_not(
     straight = tmp_path / "straight" / "farm"
     assert same_models(folder, straight)
     assert curve(folder) == curve(straight)
+    events = EventAccumulator(str(folder / "tensorboard")).Reload().Scalars("train/loss")
+    assert [event.step for event in events] == [r["step"] for r in read_metrics(folder, "train")]

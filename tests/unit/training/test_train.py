@@ -13,11 +13,22 @@ from training.run.trainer import Run
 from training.train import main
 
 
-def test_a_run_goes_on_without_its_recipe(farm_run: Run, run_farm: RunFarm, tmp_path: Path) -> None:
-    """The folder has it."""
-    run_farm(tmp_path, "run.max_steps=3")
+def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
+    farm_run: Run,
+    run_farm: RunFarm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The folder has the recipe, and what the run was started with."""
     folder = tmp_path / "farm"
-    assert main(["--resume", str(folder), "--set", "run.max_steps=8"]) == 0
+    with monkeypatch.context() as patch:
+        stop_at(3, patch)
+        run_farm(tmp_path)
+    (said,) = [message for message in caplog.messages if "resume with" in message]
+    command = "python -m training.train "
+    assert said.endswith(f"{command}--resume {folder}")
+    assert main(said.partition(command)[2].split()) == 0
     last = Translator.from_pretrained(folder / "last")
     assert differing(last, Translator.from_pretrained(farm_run.folder / "last")) == []
 
@@ -60,27 +71,6 @@ def test_a_run_does_not_go_on_with_other_texts(
         file.write("One more sentence.\n")
     with pytest.raises(HubNMTError, match=r"texts have changed since .*farm was started"):
         run_farm(tmp_path, files, resume=True)
-
-
-def test_a_run_leaves_what_was_promised(farm_run: Run) -> None:
-    names = {path.name for path in farm_run.folder.iterdir() if not path.name.startswith(".")}
-    promised = {"best", "last", "state.pt", "metrics.jsonl", "samples.md", "recipe.json"}
-    assert names >= promised | {"machine.json", "cleaning.json", "tokenizer.json"}
-
-
-def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
-    run_farm: RunFarm,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    stop_at(3, monkeypatch)
-    run_farm(tmp_path)
-    hint = f"python -m training.train --resume {tmp_path / 'farm'}"
-    said = [message for message in caplog.messages if "resume with" in message]
-    assert len(said) == 1
-    assert said[0].endswith(hint)  # what it was started with is remembered
-    assert (tmp_path / "farm" / "state.pt").is_file()
 
 
 def test_a_folder_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def write(folder: Path, name: str, *lines: str) -> str:
 
 @pytest.fixture
 def config(tmp_path: Path) -> DataConfig:
-    """Two corpora, a validation and a test set, a bad pair of each kind."""
+    """Three corpora, a validation and a test set, a bad pair of each kind."""
     train = (
         write(tmp_path, "a.de", "Eins", "Zwei", "Eins ", "", "Zum Wählen", "Zum Testen"),
         write(tmp_path, "a.en", "One", "Two", "One", "x", "To choose", "For a test"),
@@ -26,7 +26,11 @@ def config(tmp_path: Path) -> DataConfig:
     back = write(tmp_path, "b.tsv", "de\ten", "Drei\tThree", "Привет, мир\tHello")
     valid = (write(tmp_path, "v.de", "Zum Wählen"), write(tmp_path, "v.en", "Chosen"))
     test = (write(tmp_path, "t.de", "Zur Probe"), write(tmp_path, "t.en", "for a test."))
-    corpora = {"back": {"files": [back], "tag": "<bt>", "weight": 0.5}}
+    book = write(tmp_path, "c.tsv", "de\ten", "Zum Wählen\tChosen")
+    corpora = {
+        "back": {"files": [back], "tag": "<bt>", "weight": 0.5},
+        "book": {"files": [book], "keep_held_out": True},
+    }
     return make(train=train, valid=valid, test=test, corpora=corpora)
 
 
@@ -40,10 +44,11 @@ def test_pairs_come_corpus_by_corpus_and_the_rest_is_counted(config: DataConfig)
         (0, "Eins", "One"),
         (0, "Zwei", "Two"),
         (1, "<bt> Drei", "Three"),
+        (2, "Zum Wählen", "Chosen"),
     ]
     assert report.to_dict() == {
-        "n_read": 8,
-        "n_kept": 3,
+        "n_read": 9,
+        "n_kept": 4,
         "dropped": {"in validation or test set": 2, "empty": 1, "wrong script": 1, "duplicate": 1},
         "corpora": {
             "main": {
@@ -51,16 +56,9 @@ def test_pairs_come_corpus_by_corpus_and_the_rest_is_counted(config: DataConfig)
                 "dropped": {"duplicate": 1, "empty": 1, "in validation or test set": 2},
             },
             "back": {"n_read": 2, "dropped": {"wrong script": 1}},
+            "book": {"n_read": 1, "dropped": {}},
         },
     }
-
-
-def test_a_phrase_book_may_keep_what_is_held_out(tmp_path: Path) -> None:
-    files = (write(tmp_path, "a", "Tschüss!", "Ein Hund."), write(tmp_path, "b", "Bye!", "A dog."))
-    valid = (write(tmp_path, "v", "Tschüss!"), write(tmp_path, "w", "Bye!"))
-    for keep, kept in ((False, ["Ein Hund."]), (True, ["Tschüss!", "Ein Hund."])):
-        config = make(corpora={"book": {"files": files, "keep_held_out": keep}}, valid=valid)
-        assert [pair.src for pair in read_clean(config, CleaningReport())] == kept
 
 
 def test_a_limit_takes_evenly_spaced_validation_pairs(tmp_path: Path) -> None:
@@ -76,10 +74,14 @@ def test_a_limit_takes_evenly_spaced_validation_pairs(tmp_path: Path) -> None:
 def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path: Path) -> None:
     fields = {name: getattr(config, name) for name in ("train", "valid", "test", "corpora")}
     back = config.corpora["back"]
+
+    def changed(**values: Any) -> dict[str, Any]:
+        return fields | {"corpora": config.corpora | {"back": back | values}}
+
     same = [
         fields,
         fields | {"max_tokens": 7, "weight": 2.0, "bpe_dropout": 0.1, "cache": "x"},
-        fields | {"corpora": {"back": back | {"weight": 3.0}}},
+        changed(weight=3.0),
     ]
     others = [
         fields | {"limit": 3},
@@ -87,8 +89,8 @@ def test_the_key_follows_whatever_decides_the_texts(config: DataConfig, tmp_path
         fields | {"drop_final_mark": 0.5},
         fields | {"test": ()},
         fields | {"corpora": {}},
-        fields | {"corpora": {"back": back | {"tag": ""}}},
-        fields | {"corpora": {"back": back | {"src_column": "en", "tgt_column": "de"}}},
+        changed(tag=""),
+        changed(src_column="en", tgt_column="de"),
     ]
     keys = [content_key(make(**values)) for values in same]
     assert len(set(keys)) == 1

@@ -1,14 +1,13 @@
 """Sources: pairs stay aligned, whatever the format; what is missing is named with the way out."""
 
-import csv
 import gzip
 import io
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from hubnmt.errors import InputError
 from training.config.data import CorpusConfig
@@ -59,49 +58,35 @@ def test_pairs_are_aligned_line_by_line_over_several_files(tmp_path: Path) -> No
     assert read(*files) == [("1", "one"), ("2", "two"), ("3", "three")]
 
 
-def as_tsv(rows: list[dict[str, str]]) -> bytes:
-    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
-    return "".join("\t".join(line) + "\n" for line in lines).encode()
-
-
-def as_csv(rows: list[dict[str, str]]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
-
-
-def as_jsonl(rows: list[dict[str, str]]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-def as_parquet(rows: list[dict[str, str]]) -> bytes:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+def as_parquet() -> bytes:
+    rows = [
+        {"source": name, "en": en, "de": de} for name, (de, en) in zip("xyx", PAIRS, strict=True)
+    ]
     file = io.BytesIO()
     parquet.write_table(pa.Table.from_pylist(rows), file)
     return file.getvalue()
 
 
-FORMATS: dict[str, Callable[[list[dict[str, str]]], bytes]] = {
-    "tsv": as_tsv,
-    "csv": as_csv,
-    "jsonl": as_jsonl,
-    "parquet": as_parquet,
+FORMATS = {
+    "tsv": b'source\ten\tde\nx\tone\teins\ny\ttwo, 2\tzwei "2"\nx\tthree\tdrei\n',
+    "csv": b'source,en,de\r\nx,one,eins\r\ny,"two, 2","zwei ""2"""\r\nx,three,drei\r\n',
+    "jsonl": b"""{"source": "x", "en": "one", "de": "eins"}
+{"source": "y", "en": "two, 2", "de": "zwei \\"2\\""}
+{"source": "x", "en": "three", "de": "drei"}
+""",
+    "parquet": as_parquet(),
 }
-ROWS = [{"source": name, "en": en, "de": de} for name, (de, en) in zip("xyx", PAIRS, strict=True)]
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("gz", ["", "_gz"])
 def test_every_format_holds_the_same_pairs(suffix: str, gz: str, tmp_path: Path) -> None:
-    (name,) = write(tmp_path, **{f"a_{suffix}{gz}": FORMATS[suffix](ROWS)})
+    (name,) = write(tmp_path, **{f"a_{suffix}{gz}": FORMATS[suffix]})
     assert read(name) == PAIRS
 
 
 def test_a_filter_takes_rows_with_its_values_and_must_find_some(tmp_path: Path) -> None:
-    (name,) = write(tmp_path, a_tsv=as_tsv(ROWS))
+    (name,) = write(tmp_path, a_tsv=FORMATS["tsv"])
     assert read(name, where_column="source", where_values=("x", "z")) == [PAIRS[0], PAIRS[2]]
     with pytest.raises(InputError, match="none of 3 rows has source = z; correct where_values"):
         read(name, where_column="source", where_values=("z",))
@@ -138,10 +123,9 @@ def test_columns_without_names_have_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_the_real_library_reads_a_dataset_folder(streaming: bool, tmp_path: Path) -> None:
-    pytest.importorskip("datasets")
     folder = tmp_path / "set"
     folder.mkdir()
-    write(folder, train_jsonl=as_jsonl(ROWS))
+    write(folder, train_jsonl=FORMATS["jsonl"])
     corpus = CorpusConfig(dataset=str(folder), streaming=streaming, split="train[1:3]")
     assert list(read_corpus(corpus, src_lang="de", tgt_lang="en")) == PAIRS[1:]
     assert fingerprint_corpus(corpus) == fingerprint_corpus(corpus)

@@ -24,7 +24,10 @@ from training.run import validation
 from training.run.trainer import Run, seed_everything
 
 
-def test_metrics_hold_every_logged_step_and_every_validation(farm_run: Run) -> None:
+def test_a_run_leaves_its_files_and_records_every_step_and_validation(farm_run: Run) -> None:
+    names = {path.name for path in farm_run.folder.iterdir() if not path.name.startswith(".")}
+    promised = {"best", "last", "state.pt", "metrics.jsonl", "samples.md", "recipe.json"}
+    assert names >= promised | {"machine.json", "cleaning.json", "tokenizer.json"}
     records = read_metrics(farm_run.folder, "train")
     assert [record["step"] for record in records] == list(range(1, 9))
     keys = {"loss", "lr", "grad_norm", "tokens_per_s", "epoch", "time"}
