@@ -83,6 +83,12 @@ class ProcessGroup:
             raise outcome[1]
         return outcome[0]  # type: ignore[no-any-return]  # of this type on rank 0
 
+    def run_rank0_first(self, first: Callable[[], _Value], then: Callable[[], _Value]) -> _Value:
+        """Run `first` on rank 0, then `then` on the others; an error of `first` is of all ranks."""
+        results: list[_Value] = []
+        self.run_on_rank0(lambda: results.append(first()))
+        return results[0] if results else then()
+
     def leave(self) -> None:
         """Destroy the process group, if there is one; wrapped modules must be gone by then.
 

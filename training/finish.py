@@ -75,7 +75,7 @@ def finish(
         for parameter in stored.model.parameters():
             parameter.copy_(parameter.to(dtype))
     translator = Translator(stored, device=device)
-    pairs = encode_pairs(translator, *zip(*valid, strict=True))
+    pairs = encode_pairs(translator, valid)
     aligned = store_alignment_head(stored, translator, pairs)
     trials = try_decoding(Translator(stored, device=device), pairs)
     decoding = choose_decoding({trial: bleu for trial, (bleu, _) in trials.items()})

@@ -34,7 +34,6 @@ from training.run.run_dir import (
     lock_folder,
     lock_turn,
     make_folder,
-    stored_recipe,
     write_status,
 )
 from training.run.trainer import Run
@@ -86,50 +85,24 @@ def run(
         HubNMTError: if the settings, the data or the run folder cannot be used.
         FloatingPointError: if the loss or the gradient is not finite.
     """
-    is_new = resume is None
-    source = recipe or stored_recipe(resume or Path())
-    config, all_overrides = load_settings(source, overrides=overrides, resume=resume)
+    config, all_overrides = load_settings(recipe, overrides=overrides, resume=resume)
     folder = resume or Path(config.run.folder, config.run.name)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(config.run.n_threads or n_threads)
     group = join_group(config.run.device)
     try:
-        with contextlib.ExitStack() as stack:
-            # 1. Load the pretrained model, whose settings complete the recipe.
-            start: Pretrained | None = None
-            if is_new:
-                group.run_on_rank0(lambda: check_unused(folder))
-            group.run_on_rank0(lambda: write_status(folder, "preparing"))
-            if is_new and config.run.pretrained:
-                settings = config.run
-                start = group.run_on_rank0(
-                    lambda: load_pretrained(settings.pretrained, settings.pretrained_part)
-                )
-                log.info("starting from %s", describe_pretrained(start.record()))
-                config = load_recipe(source, all_overrides, inherited=start.settings(config))
-            # 2. Prepare the data, build the model, and set or restore its state.
-            corpus = _prepare_together(config, folder, group, stack, is_new, start)
-            current = Run(config, folder, corpus, group)
-            if is_new:
-                current.plan()
-                if start:
-                    current.begin_with(start.weights)
-                group.run_on_rank0(
-                    lambda: claim_folder(
-                        folder,
-                        current.config,
-                        overrides=all_overrides,
-                        device=group.device,
-                        pretrained=start.record() if start else None,
-                    )
-                )
+        with contextlib.ExitStack() as locks:
+            # 1. Prepare the data, build the model, and set or restore its state.
+            if resume:
+                current = _resume(config, folder, group, locks)
+                command = _resume_command(folder, recipe, overrides)
             else:
-                current.resume()
-            # 3. Train. The arguments of the first session are stored in the run folder.
-            session = (None, ()) if is_new else (recipe, overrides)
-            with _stop_gracefully(current, _resume_command(folder, *session)):
+                current = _begin(config, recipe or Path(), all_overrides, folder, group, locks)
+                command = _resume_command(folder, None, ())  # the folder has the arguments
+            # 2. Train.
+            with _stop_gracefully(current, command):
                 current.train()
-            # 4. Evaluate the best model.
+            # 3. Evaluate the best model.
             if not current.must_stop:
                 group.run_on_rank0(lambda: evaluate_best(current))
             state = "paused" if current.must_stop else "finished"
@@ -140,30 +113,65 @@ def run(
     return current
 
 
-def _prepare_together(
+def _resume(
+    config: RunConfig, folder: Path, group: ProcessGroup, locks: contextlib.ExitStack
+) -> Run:
+    """Lock the folder of a run, prepare its data and restore its state."""
+
+    def prepare() -> Corpus:
+        locks.enter_context(lock_folder(folder))
+        write_status(folder, "preparing")
+        return prepare_corpus(config, folder)
+
+    corpus = group.run_rank0_first(prepare, lambda: prepare_corpus(config, folder))
+    current = Run(config, folder, corpus, group)
+    current.resume()
+    return current
+
+
+def _begin(
     config: RunConfig,
+    recipe: Path,
+    overrides: Sequence[str],
     folder: Path,
     group: ProcessGroup,
-    stack: contextlib.ExitStack,
-    is_new: bool,
-    start: Pretrained | None,
-) -> Corpus:
-    """Prepare the corpus and lock the folder on rank 0; the other ranks load it from the cache."""
-    corpora: list[Corpus] = []
+    locks: contextlib.ExitStack,
+) -> Run:
+    """Prepare the data of a new run, make and lock its folder, and plan it."""
+    # 1. Load the pretrained model, whose settings complete the recipe.
+    group.run_on_rank0(lambda: check_unused(folder))
+    group.run_on_rank0(lambda: write_status(folder, "preparing"))
+    start: Pretrained | None = None
+    if config.run.pretrained:
+        settings = config.run
+        start = group.run_on_rank0(
+            lambda: load_pretrained(settings.pretrained, settings.pretrained_part)
+        )
+        log.info("starting from %s", describe_pretrained(start.record()))
+        config = load_recipe(recipe, overrides, inherited=start.settings(config))
 
-    def prepare() -> None:
-        if is_new:  # the folder is made late, so that a mistake in the recipe leaves none
-            corpora.append(prepare_corpus(config, None, start.tokenizers if start else None))
-            make_folder(folder)
-        stack.enter_context(lock_folder(folder))
-        if is_new:
-            check_unused(folder)  # again: another process may have been faster
-            corpora[0].save(folder)
-        else:
-            corpora.append(prepare_corpus(config, folder))
+    # 2. Prepare the data. The folder is made late, so that a mistake in the recipe leaves none.
+    def prepare() -> Corpus:
+        corpus = prepare_corpus(config, None, start.tokenizers if start else None)
+        make_folder(folder)
+        locks.enter_context(lock_folder(folder))
+        check_unused(folder)  # again: another process may have been faster
+        corpus.save(folder)
+        return corpus
 
-    group.run_on_rank0(prepare)
-    return corpora[0] if corpora else prepare_corpus(config, folder)
+    corpus = group.run_rank0_first(prepare, lambda: prepare_corpus(config, folder))
+    # 3. Build the model, choose what the recipe leaves open, and record the run.
+    current = Run(config, folder, corpus, group)
+    current.plan()
+    if start:
+        current.begin_with(start.weights)
+    origin = start.record() if start else None
+    group.run_on_rank0(
+        lambda: claim_folder(
+            folder, current.config, overrides=overrides, device=group.device, pretrained=origin
+        )
+    )
+    return current
 
 
 def _resume_command(folder: Path, recipe: Path | None, overrides: Sequence[str]) -> str:

@@ -43,8 +43,7 @@ class NamedSet(NamedTuple):
     """Name for the card."""
     dataset: str | None
     """Its name on the Hub, if it is from there."""
-    sources: list[str]
-    references: list[str]
+    pairs: list[TextPair]
 
 
 def read_valid(config: DataConfig) -> list[TextPair]:
@@ -89,9 +88,10 @@ def read_tests(config: DataConfig) -> list[NamedSet]:
                 raise InputError(f"{where}: empty; an evaluation set needs at least one pair")
             if any(tidy(text) == INVALID for pair in pairs for text in pair):
                 raise InputError(f"{where}: contains a lone surrogate; remove it")
-            sources, references = ([pair[side].strip() for pair in pairs] for side in (0, 1))
             dataset = None if files else corpus.dataset
-            tests.append(NamedSet(name, dataset, sources, references))
+            tests.append(
+                NamedSet(name, dataset, [(src.strip(), tgt.strip()) for src, tgt in pairs])
+            )
     return tests
 
 
@@ -105,7 +105,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
     if config.drop_held_out:
         held_out.update(read_valid(config))
         for test in read_tests(config):
-            held_out.update(zip(test.sources, test.references, strict=True))
+            held_out.update(test.pairs)
     seen: set[int] = set()
     for number, (name, corpus) in enumerate(config.training_corpora().items()):
         tag = single_spaced(corpus.tag)

@@ -47,7 +47,7 @@ def evaluate_best(run: Run) -> None:
     # 1. Measure.
     stored, data = load_model(best), run.config.data
     translator = Translator(stored, device=str(run.group.device))
-    pairs = encode_pairs(translator, *zip(*run.corpus.valid[:N_EXAMPLES], strict=True))
+    pairs = encode_pairs(translator, run.corpus.valid[:N_EXAMPLES])
     texts = decode_pairs(translator, pairs, translator.decoding)
     facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
     try:
@@ -114,7 +114,7 @@ def add_measured(
     # 3. Scores.
     results = []
     for test in tests:
-        held_out = encode_pairs(translator, test.sources, test.references)
+        held_out = encode_pairs(translator, test.pairs)
         phase = f"measuring {test.name}"
         found = decode_pairs(translator, held_out, translator.decoding, phase=phase)
         scores = score_corpus(found, held_out.references, bootstrap=True)

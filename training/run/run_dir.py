@@ -26,7 +26,7 @@ import hubnmt
 from hubnmt.checkpoint.files import METRICS, SAMPLES, read_json
 from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
-from training.config.recipe import RunConfig, Tables, load_recipe
+from training.config.recipe import RunConfig, load_recipe
 from training.files import replace_text, reporting_full_disk
 
 log = logging.getLogger("training")
@@ -47,17 +47,12 @@ FREE_ON_RESUME = {
 what it learns."""
 
 
-def stored_recipe(folder: Path) -> Tables:
-    """Return the sections of the resolved recipe that a run was started with."""
-    return _read_record(folder)[0]
-
-
 def load_settings(
-    recipe: Path | Tables, *, overrides: Sequence[str], resume: Path | None
+    recipe: Path | None, *, overrides: Sequence[str], resume: Path | None
 ) -> tuple[RunConfig, list[str]]:
     """Read the recipe and apply the overrides, including those a resumed run was started with.
 
-    Overrides given on resuming apply to that session only.
+    A resumed run needs no recipe. Overrides given on resuming apply to that session only.
 
     Returns:
         the settings, and all overrides that were applied.
@@ -66,7 +61,7 @@ def load_settings(
         ConfigError: if the recipe is wrong, or the folder to resume was made with another one.
     """
     if resume is None:
-        return load_recipe(recipe, overrides), [*overrides]
+        return load_recipe(recipe or {}, overrides), [*overrides]
     stored, earlier = _read_record(resume)
     all_overrides = [*earlier, *overrides]
     # The pretrained model, whose settings are part of the recipe, may no longer be available.
@@ -74,7 +69,7 @@ def load_settings(
     inherited = (
         {name: stored.get(name, {}) for name in ("model", "tokenizer")} if is_tuned else None
     )
-    config = load_recipe(recipe, all_overrides, inherited=inherited)
+    config = load_recipe(recipe or stored, all_overrides, inherited=inherited)
     before = load_recipe(stored, inherited=inherited)
     # What was chosen when the run was started stays, unless it is given.
     batch_tokens = config.optimizer.batch_tokens or before.optimizer.batch_tokens

@@ -31,6 +31,7 @@ from training.command import progress_bar
 from training.config.recipe import RunConfig
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch
 from training.data.prepare import Corpus
+from training.data.sources import TextPair
 from training.files import reporting_full_disk
 from training.optim.loss import projected_cross_entropy
 from training.run.checkpoint import Progress, average, copy_weights, with_weights
@@ -74,9 +75,7 @@ def rank(scores: Mapping[str, Any]) -> tuple[bool, float]:
     return is_useful, scores["bleu" if is_useful else "chrf"]
 
 
-def encode_pairs(
-    translator: Translator, sources: Sequence[str], references: Sequence[str]
-) -> HeldOutPairs:
+def encode_pairs(translator: Translator, pairs: Sequence[TextPair]) -> HeldOutPairs:
     """Tokenise pairs as in training, and skip those of excessive length.
 
     Pairs many times longer than the training data would exhaust memory; their number is logged.
@@ -84,7 +83,7 @@ def encode_pairs(
     limit = 4 * max(translator.config.max_src_tokens, 64)
     kept = HeldOutPairs([], [], [])
     src_tokenizer, tgt_tokenizer = translator.tokenizers
-    for src, tgt in zip(sources, references, strict=True):
+    for src, tgt in pairs:
         ids = src_tokenizer.encode(single_spaced(src)), tgt_tokenizer.encode(single_spaced(tgt))
         if max(map(len, ids)) < limit:
             kept.sources.append(src)
@@ -92,9 +91,9 @@ def encode_pairs(
             kept.ids.append(ids)
     if not kept.ids:
         raise InputError(f"no evaluation pair is shorter than {limit} tokens")
-    if n_left := len(sources) - len(kept.ids):
+    if n_left := len(pairs) - len(kept.ids):
         log.warning(
-            "skipped %d of %d evaluation pairs with %d tokens or more", n_left, len(sources), limit
+            "skipped %d of %d evaluation pairs with %d tokens or more", n_left, len(pairs), limit
         )
     return kept
 
@@ -189,7 +188,7 @@ class Validator:
         device = next(model.parameters()).device
         translator = Translator(stored, device=str(device))
         if self._pairs is None:  # the same at every validation
-            self._pairs = encode_pairs(translator, *zip(*self._corpus.valid, strict=True))
+            self._pairs = encode_pairs(translator, self._corpus.valid)
         evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
         # 2. Save it.
         record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}

@@ -114,7 +114,8 @@ def test_settings_and_head_are_the_best_of_validation_and_on_the_card(
     assert chosen == (best["beam_size"], best["length_penalty"])
     assert "beam {}, length penalty {}".format(*chosen) in stored.card
     translator = Translator(stored)
-    head = choose_head(translator, encode_pairs(translator, *read_pair(valid_pair)))
+    pairs = [*zip(*read_pair(valid_pair), strict=True)]
+    head = choose_head(translator, encode_pairs(translator, pairs))
     assert head is not None
     config = stored.model.config
     assert (config.alignment_head, config.alignment_shift) == (head.head, head.shift)
@@ -189,7 +190,8 @@ def test_the_accuracy_of_a_head_is_that_of_its_map(tiny_stored: StoredModel) -> 
     words = invent_pairs(40)
     texts = [[" ".join(each) for each in side] for side in words]
     translator = Translator(tiny_stored)
-    best = choose_head(translator, encode_pairs(translator, *(["", *side] for side in texts)))
+    pairs = [("", ""), *zip(*texts, strict=True)]
+    best = choose_head(translator, encode_pairs(translator, pairs))
     assert best is not None
     n_right = n_links = 0
     for src, tgt, links in zip(*texts, link_words(*words), strict=True):

@@ -12,7 +12,7 @@ from hubnmt.translator import Translator
 from tests.runs import RunFarm, differing, score_as
 from training.run.checkpoint import average
 from training.run.run_dir import read_validation
-from training.run.validation import Evaluation, HeldOutPairs, encode_pairs, evaluate, measure_loss
+from training.run.validation import Evaluation, encode_pairs, evaluate, measure_loss
 
 PAIRS = [
     ("Ein Hund rennt.", "A dog is running in the snow."),
@@ -31,12 +31,8 @@ def translator(tiny_stored: StoredModel) -> Translator:
     return Translator(dataclasses.replace(tiny_stored, decoding=decoding))
 
 
-def held_out(translator: Translator, pairs: list[tuple[str, str]]) -> HeldOutPairs:
-    return encode_pairs(translator, *([pair[side] for pair in pairs] for side in (0, 1)))
-
-
 def judge(translator: Translator, pairs: list[tuple[str, str]]) -> Evaluation:
-    return evaluate(translator, held_out(translator, pairs), batch_tokens=1000)
+    return evaluate(translator, encode_pairs(translator, pairs), batch_tokens=1000)
 
 
 def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
@@ -55,7 +51,7 @@ def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
 
 
 def test_dev_loss_is_the_mean_price_of_a_token(translator: Translator) -> None:
-    mine = measure_loss(translator, held_out(translator, PAIRS), batch_tokens=1000)
+    mine = measure_loss(translator, encode_pairs(translator, PAIRS), batch_tokens=1000)
     assert mine == pytest.approx(loss_by_loop(translator, PAIRS), rel=1e-5)
 
 
