@@ -136,3 +136,10 @@ def test_removed_settings_are_accepted_at_their_defaults_and_else_named() -> Non
     ) as caught:
         load_recipe(MINIMAL, ["run.metric=bleu", "log.hook=x"])
     assert "\n" not in str(caught.value)
+
+
+def test_a_pretrained_model_completes_a_recipe() -> None:
+    recipe = {**MINIMAL, "run": {"name": "test", "pretrained": "de-en"}}
+    given = {"model": {"d_model": 12, "n_heads": 3}, "tokenizer": {"vocab_size": 400}}
+    config = load_recipe(recipe, inherited=given)
+    assert (config.model["d_model"], config.tokenizer.vocab_size) == (12, 400)

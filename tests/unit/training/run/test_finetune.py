@@ -1,7 +1,6 @@
 """A run that starts from a model: what it takes of it, what it begins anew, what it says."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,12 @@ from hubnmt import Translator
 from hubnmt.errors import ConfigError
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
-from tests.runs import FarmOptions, curve, differing, read_metrics, same_models, score_as, stop_at
+from tests.runs import RunFarm, curve, differing, read_metrics, same_models, score_as, stop_at
 from training.run.finetune import public_name
 from training.run.run_dir import read_validation
 from training.run.trainer import Run, seed_everything
-from training.train import run
 
-TrainMore = Callable[..., Run]
+load = Translator.from_pretrained
 
 
 @pytest.fixture
@@ -27,35 +25,12 @@ def parent(farm_run: Run, tmp_path: Path) -> Path:
     return Path(shutil.copytree(farm_run.folder / "best", tmp_path / "elders" / "best"))
 
 
-@pytest.fixture
-def short_recipe(farm_recipe: Path, tmp_path: Path) -> Path:
-    """The farm recipe without a word on shape and vocabulary."""
-    sections = farm_recipe.read_text(encoding="utf-8").split("\n\n")
-    kept = [each for each in sections if not each.startswith(("[model]", "[tokenizer]"))]
-    assert len(kept) == len(sections) - 2
-    path = tmp_path / "short.toml"
-    path.write_text("\n\n".join(kept), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def train_more(short_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> TrainMore:
-    """Train on from a model; the run folder is `tmp_path/NAME/farm`."""
-
-    def train(name: str, *more: str, resume: bool = False) -> Run:
-        folder = tmp_path / name
-        overrides = farm_options(folder, *more)
-        return run(short_recipe, overrides=overrides, resume=folder / "farm" if resume else None)
-
-    return train
-
-
 def test_all_that_contradicts_the_model_is_told_at_once(
-    parent: Path, train_more: TrainMore, tmp_path: Path
+    parent: Path, run_farm: RunFarm, tmp_path: Path
 ) -> None:
     wishes = ["model.d_model=24", "model.norm_order=post", "tokenizer.joint=false"]
     with pytest.raises(ConfigError) as caught:
-        train_more("more", f"run.pretrained={parent}", *wishes)
+        run_farm(tmp_path / "more", f"run.pretrained={parent}", *wishes)
     said = str(caught.value)
     assert "model.d_model = 24 and not 12" in said
     assert "model.norm_order = 'post' and not 'pre'" in said
@@ -64,34 +39,31 @@ def test_all_that_contradicts_the_model_is_told_at_once(
 
 
 def test_best_is_never_worse_than_the_start(
-    parent: Path, train_more: TrainMore, monkeypatch: pytest.MonkeyPatch
+    parent: Path, run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     score_as([9, 3, 2], monkeypatch)
-    done = train_more("more", f"run.pretrained={parent}")
+    done = run_farm(tmp_path / "more", f"run.pretrained={parent}")
     record = read_validation(done.folder / "best")
     assert record is not None
     assert (record["step"], done.progress.n_worse) == (0, 2)
-    assert differing(load_stored(parent), load_stored(done.folder / "best")) == []
-    assert differing(load_stored(parent), load_stored(done.folder / "last")) != []
+    first = load(parent)
+    assert differing(first, load(done.folder / "best")) == []
+    assert differing(first, load(done.folder / "last")) != []
     card = (done.folder / "best" / "README.md").read_text(encoding="utf-8")
     assert "- weights: those of the pretrained model: no validation improved on it" in card
 
 
-def load_stored(folder: Path) -> Translator:
-    return Translator.from_pretrained(folder)
-
-
 def test_a_stopped_run_goes_on_without_the_model_to_the_same_bits(
-    parent: Path, train_more: TrainMore, monkeypatch: pytest.MonkeyPatch
+    parent: Path, run_farm: RunFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = [f"run.pretrained={parent}"]
-    straight = train_more("straight", *settings)
+    straight = run_farm(tmp_path / "straight", *settings)
     with monkeypatch.context() as patch:
         stop_at(3, patch)
-        train_more("stopped", *settings)
+        run_farm(tmp_path / "stopped", *settings)
     shutil.rmtree(parent)
     seed_everything(99)
-    resumed = train_more("stopped", *settings, resume=True)
+    resumed = run_farm(tmp_path / "stopped", *settings, resume=True)
     assert resumed.progress.step == 8
     assert same_models(straight.folder, resumed.folder)
     assert curve(straight.folder) == curve(resumed.folder)
@@ -110,26 +82,26 @@ def test_the_name_tells_nothing_of_this_machine(name: str, is_on_hub: bool, publ
 
 
 def test_a_model_of_the_hub_is_named_with_its_commit_and_not_needed_again(
-    train_more: TrainMore, hub: HubServer, model_folder: Path, tmp_path: Path
+    parent: Path, run_farm: RunFarm, hub: HubServer, tmp_path: Path
 ) -> None:
-    hub.store.put(REPO, read_folder(model_folder))
+    hub.store.put(REPO, read_folder(parent))
     commit = hub.repo(REPO).refs["main"]
     start = f"run.pretrained={REPO}"
-    done = train_more("more", start, "run.max_steps=2", "run.eval_every=2")
-    card = load_stored(done.folder / "best").card
+    done = run_farm(tmp_path / "more", start, "run.max_steps=2", "run.eval_every=2")
+    card = load(done.folder / "best").card
     assert yaml.safe_load(card.split("---\n")[1])["base_model"] == REPO
     assert f"- started from: {REPO} at commit {commit}\n" in card
     hub.store.repos.clear()
-    train_more("more", start, "run.max_steps=4", "run.eval_every=2", resume=True)
+    run_farm(tmp_path / "more", start, "run.max_steps=4", "run.eval_every=2", resume=True)
     assert [each["step"] for each in read_metrics(done.folder, "valid")] == [0, 2, 4]
 
 
 def test_a_new_model_takes_the_encoder_and_the_source_vocabulary_of_another(
-    parent: Path, train_more: TrainMore
+    parent: Path, run_farm: RunFarm, tmp_path: Path
 ) -> None:
     start = [f"run.pretrained={parent}", "run.pretrained_part=encoder", "model.n_decoder_layers=1"]
-    done = train_more("more", *start, "run.max_steps=1", "optimizer.lr=1e-9")
-    old, new = load_stored(parent), load_stored(done.folder / "last")
+    done = run_farm(tmp_path / "more", *start, "run.max_steps=1", "optimizer.lr=1e-9")
+    old, new = load(parent), load(done.folder / "last")
     assert new.tokenizers.src.to_json() == old.tokenizers.src.to_json()
     assert new.tokenizers.tgt.to_json() != old.tokenizers.tgt.to_json()
     weights = new.model.state_dict()
@@ -138,4 +110,4 @@ def test_a_new_model_takes_the_encoder_and_the_source_vocabulary_of_another(
             torch.testing.assert_close(weights[name], weight, atol=1e-3, rtol=0)
     assert new.config.n_decoder_layers == 1
     assert not new.config.share_embeddings
-    assert "- started from: the encoder of elders\n" in load_stored(done.folder / "last").card
+    assert "- started from: the encoder of elders\n" in load(done.folder / "last").card
