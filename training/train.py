@@ -25,6 +25,7 @@ from training.command import make_parser, run_command
 from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
+from training.run.checkpoint import put_weights
 from training.run.evaluation import evaluate_best
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.run_dir import (
@@ -164,7 +165,7 @@ def _begin(
     current = Run(config, folder, corpus, group)
     current.plan()
     if start:
-        current.begin_with(start.weights)
+        put_weights(current.model, {**current.model.state_dict(), **start.weights})
     origin = start.record() if start else None
     group.run_on_rank0(
         lambda: claim_folder(

@@ -3,12 +3,10 @@
 import logging
 import random
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -22,7 +20,7 @@ from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
 from training.optim.step import REMEDY, Stepper, StepStats, rate_at
 from training.run.budget import Budget, plan_run
-from training.run.checkpoint import Progress, load_state, put_weights, random_states, save_state
+from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.report import RunReport, Throughput
 from training.run.run_dir import read_validation, remove_start_record, write_status
 from training.run.validation import Validator
@@ -85,10 +83,6 @@ class Run:
         if not self.group.is_rank0:
             self.progress.snapshots.clear()
         log.info("resumed at step %d", self.progress.step)
-
-    def begin_with(self, weights: Mapping[str, Tensor]) -> None:
-        """Start from pretrained weights; those that are not among them keep their values."""
-        put_weights(self.model, {**self.model.state_dict(), **weights})
 
     def train(self) -> None:
         """Train until finished, out of patience, or interrupted; then save the state.

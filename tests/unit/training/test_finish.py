@@ -86,41 +86,36 @@ def metrics_of(card: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("options", [[], ["--half"]], ids=str)
-def test_the_card_says_what_the_stored_folder_scores(
-    options: list[str], finish_run: Finish, test_pair: str
+def test_the_folder_is_the_best_of_validation_and_scores_what_its_card_says(
+    options: list[str], finish_run: Finish, test_pair: str, valid_pair: str, run_dir: Path
 ) -> None:
     """As it comes out of the box: with its own defaults, from the weights as they are stored."""
-    dest = finish_run(*options)
-    translator = Translator.from_pretrained(dest)
+    translator = Translator.from_pretrained(finish_run(*options))
+    card, config = translator.card, translator.config
+    # 1. The scores are those of the stored weights and settings.
     sources, references = read_pair(test_pair)
     texts = [each.text for each in translator.translate(sources, guard=False, split=False)]
     scores = score_corpus(texts, references)
     expected = {"bleu": scores.bleu, "chrf": scores.chrf}
-    assert metrics_of(translator.card) == pytest.approx(expected, abs=0.0051)
-    assert f"| test | {len(sources)} | {scores.bleu:.2f}" in translator.card
-    assert scores.bleu_signature in translator.card
-
-
-def test_settings_and_head_are_the_best_of_validation_and_on_the_card(
-    finish_run: Finish, valid_pair: str, run_dir: Path
-) -> None:
-    assert load_model(run_dir / "best").model.config.alignment_head is None
-    stored = load_model(finish_run())
+    assert metrics_of(card) == pytest.approx(expected, abs=0.0051)
+    assert f"| test | {len(sources)} | {scores.bleu:.2f}" in card
+    assert scores.bleu_signature in card
+    # 2. The settings are the best of those tried.
     trials = json.loads((run_dir / "tuning.json").read_text(encoding="utf-8"))
     tried = [(trial["beam_size"], trial["length_penalty"]) for trial in trials]
     assert tried == [(1, 1.0), (3, 0.6), (3, 1.4)]
     best = max(trials, key=lambda trial: trial["bleu"])
-    chosen = (stored.decoding.beam_size, stored.decoding.length_penalty)
+    chosen = (translator.decoding.beam_size, translator.decoding.length_penalty)
     assert chosen == (best["beam_size"], best["length_penalty"])
-    assert "beam {}, length penalty {}".format(*chosen) in stored.card
-    translator = Translator(stored)
+    assert "beam {}, length penalty {}".format(*chosen) in card
+    # 3. The head is the best.
+    assert load_model(run_dir / "best").model.config.alignment_head is None
     pairs = [*zip(*read_pair(valid_pair), strict=True)]
     head = choose_head(translator, encode_pairs(translator, pairs))
     assert head is not None
-    config = stored.model.config
     assert (config.alignment_head, config.alignment_shift) == (head.head, head.shift)
-    assert "layer {}, head {} (from 0)".format(*head.head) in stored.card
-    assert f"{100 * head.accuracy:.1f} % of {head.n_links:,} word links" in stored.card
+    assert "layer {}, head {} (from 0)".format(*head.head) in card
+    assert f"{100 * head.accuracy:.1f} % of {head.n_links:,} word links" in card
 
 
 MISTAKES = {

@@ -75,16 +75,14 @@ def test_words_have_forms_that_fill_the_frames(
     assert fill_frames([*command, "--output", str(tmp_path / "filled.tsv")]) == 0
 
 
-@pytest.mark.skipif(not MISSING, reason="all libraries are installed")
-def test_a_missing_library_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    dictionary = tmp_path / "d.tsv"
-    dictionary.write_text("en\tde\nhouse\tHaus\n", "utf-8")
-    assert main([str(dictionary), "--output", str(tmp_path / "t.tsv")]) == 2
-    assert f"{MISSING[0]} is missing: {INSTALL}" in caplog.text
-
-
-def test_another_language_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    dictionary = tmp_path / "d.tsv"
-    dictionary.write_text("en\tml\nhouse\tവീട്\n", "utf-8")
-    assert main([str(dictionary), "--output", str(tmp_path / "t.tsv")]) == 2
-    assert "must be en and de, or en and fr" in caplog.text
+@pytest.mark.parametrize(
+    ("language", "message"),
+    [("ml", "must be en and de, or en and fr")]
+    + [("de", f"{package} is missing: {INSTALL}") for package in MISSING[:1]],
+)
+def test_what_cannot_be_made_is_refused(
+    language: str, message: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "d.tsv").write_text(f"en\t{language}\nhouse\tHaus\n", "utf-8")
+    assert main([str(tmp_path / "d.tsv"), "--output", str(tmp_path / "t.tsv")]) == 2
+    assert message in caplog.text
