@@ -173,11 +173,11 @@ def _rank(
 ) -> list[tuple[float, int]]:
     """Return the k best (log-probability, id) that match the prefix, including eos."""
     forced_ids = [] if forced is None else list(forced.forced_ids)
-    log_probs = score_next(forced_ids)  # (V,)
+    log_probs = score_next(forced_ids).clone()  # (V,); a tensor that may be changed
     if forced is not None:
         tokens = torch.tensor([[forced_ids]], dtype=torch.int64)
         first = torch.tensor([0])  # the only sentence of the batch
-        log_probs = forced(log_probs[None, None], tokens, first)[0, 0].clone()  # (V,)
+        log_probs = forced(log_probs[None, None], tokens, first)[0, 0]  # (V,)
         log_probs[tokenizer.eos_id] = _end_log_prob(score_next, prefix, forced_ids, tokenizer)
     if not may_end:
         log_probs[tokenizer.eos_id] = -math.inf

@@ -261,3 +261,10 @@ def test_a_second_search_that_is_no_better_is_not_reported_as_taken(copier: Tran
     assert found.text == text
     assert found.warnings == ("the translation copies the source",)
     assert found.n_fallbacks == 0
+
+
+def test_alternatives_do_not_end_before_a_span_of_the_source(tokenizer: Tokenizer) -> None:
+    found = make_copier(tokenizer).alternatives(f"Ein {URL} rennt.", k=40)
+    assert found
+    assert "<eos>" not in [each.piece for each in found]
+    assert all(URL in each.text for each in found)
