@@ -17,6 +17,10 @@ def bundled_translator() -> Translator:
     return Translator.from_pretrained(BUNDLED)
 
 
+def translated(text: str) -> str:
+    return bundled_translator().translate(text).text
+
+
 def load(_: str) -> Translator:
     """Load the bundled model under any name."""
     return bundled_translator()

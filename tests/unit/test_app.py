@@ -61,15 +61,6 @@ def test_the_option_goes_before_the_environment():
         assert registry.opening == opening
 
 
-def test_an_unknown_model_is_one_line_and_status_2(capsys: pytest.CaptureFixture[str]):
-    assert main(["app", "--model", "no-such-model"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("hubnmt: error: ")
-    assert captured.err.count("\n") == 1
-    assert "no-such-model" in captured.err
-
-
 def test_an_upload_folder_that_cannot_be_written_is_one_line_and_status_2(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -23,40 +23,6 @@ def test_help_is_printed_to_standard_output(
     assert err == ""
 
 
-def test_an_error_is_one_line_that_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a message quotes may be a stranger's; letters of any script stay."""
-    status = main(["inspect", "./no\x1b[2J\x07such\nmodel ദി ü"])
-    out, err = capsys.readouterr()
-    assert (status, out) == (2, "")
-    assert err.startswith("hubnmt: error: ")
-    assert err.count("\n") == 1
-    assert err[:-1].isprintable()
-    assert "ദി ü" in err
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("tranlsate x", "Did you mean 'translate'?; see hubnmt --help"),
-        (
-            "translate x --model m --beem-size 3",
-            "--beem-size (Possible options: --beam-size, ",
-        ),
-        ("evaluate --model m", "Missing option '--ref'"),
-        ("inspect de-en-multi30", "did you mean 'de-en-multi30k'?"),
-        ("translate x", "Missing option '--model' (bundled models: de-en, "),
-        ("", "Missing command; see hubnmt --help"),
-    ],
-)
-def test_a_mistake_is_answered_with_what_is_there(
-    command: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command.split()) == 2
-    err = capsys.readouterr().err
-    assert said in err
-    assert err.count("\n") == 1
-
-
 CAPTIONS = str(REPO / "tests" / "fixtures" / "captions.en")
 SCORE = f"evaluate --hyp {CAPTIONS} --ref {CAPTIONS}"
 """A command that starts quickly, because it runs no model."""

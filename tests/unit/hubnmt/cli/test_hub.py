@@ -79,12 +79,6 @@ def test_ctrl_c_is_one_line_that_tells_how_things_stand(
     assert last.endswith(hint)
 
 
-def test_no_token_on_the_command_line(capsys: pytest.CaptureFixture[str]):
-    for command in (["pull", REPO], ["push", "dir", REPO], ["list"]):
-        assert main([*command, "--token", "x"]) == 2
-        assert "No such option: --token" in capsys.readouterr().err
-
-
 def test_what_python_pushes_the_commands_take(hub: HubServer, model_folder: Path, run: Run):
     translator = Translator.from_pretrained(model_folder)
     assert translator.commit is None

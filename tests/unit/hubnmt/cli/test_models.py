@@ -13,7 +13,6 @@ import torch
 
 import hubnmt
 from hubnmt import Translator
-from hubnmt.__main__ import main
 
 Run = Callable[..., str]
 
@@ -35,16 +34,6 @@ def test_an_exported_folder_works_alone(name: str, run: Run, tmp_path: Path) -> 
     (src,) = re.findall(r"""encode\(['"](.*?)['"]\)""", code)
     translation = Translator.from_pretrained(name).translate(src)
     assert (done.stdout, done.stderr) == (f"{translation.text}\n", "")
-
-
-def test_a_folder_in_use_stays_as_it_is(
-    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine.txt").write_text("precious", encoding="utf-8")
-    assert main(["export", model, str(tmp_path / "out"), "--to", "ctranslate2"]) == 2
-    assert "not empty" in capsys.readouterr().err
-    assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
 def test_inspect_tells_what_a_model_is(model: str, run: Run, tiny_config: Any) -> None:

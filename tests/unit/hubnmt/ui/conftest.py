@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from hubnmt.ui.services.api import Endpoints
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.page import load
 
@@ -27,8 +26,3 @@ def make_registry(tmp_path: Path) -> Callable[..., ModelRegistry]:
 @pytest.fixture
 def registry(make_registry: Callable[..., ModelRegistry]) -> ModelRegistry:
     return make_registry()
-
-
-@pytest.fixture
-def endpoints(registry: ModelRegistry) -> Endpoints:
-    return Endpoints(registry)

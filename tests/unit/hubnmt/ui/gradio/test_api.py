@@ -12,21 +12,10 @@ from gradio_client.exceptions import AppError
 
 from hubnmt.config import DecodingConfig
 from hubnmt.ui.services.registry import ModelRegistry
-from tests.page import bundled_translator, load, serving
+from tests.page import bundled_translator, load, serving, translated
 
 TEXT = "ein hund rennt im schnee"
 SECRET = "the visitor's own secret sentence"
-
-
-@pytest.fixture(scope="module")
-def registry(bundled_model: Path) -> ModelRegistry:
-    return ModelRegistry(load, dict.fromkeys(("first", "second"), bundled_model))
-
-
-@pytest.fixture(scope="module")
-def url(registry: ModelRegistry) -> Iterator[str]:
-    with serving(registry) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -36,24 +25,24 @@ def client(url: str) -> Iterator[Client]:
     client.close()
 
 
-def translated(text: str) -> str:
-    return bundled_translator().translate(text).text
-
-
-@pytest.fixture
-def upload(tmp_path: Path) -> Path:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("de\ten\n" + f"{TEXT}\t{translated(TEXT)}\n" * 40)
-    return path
-
-
 def test_clients_call_the_endpoints_by_name(client: Client):
     text, details = client.predict("ein hund", api_name="/translate")
     assert text == translated("ein hund")
     assert details["model"] == "first"
+    options = {"beam_size": 3, "n_best": 2, "prefix": "A"}
+    text, details = client.predict(TEXT, **options, api_name="/translate")
+    expected = bundled_translator().translate(TEXT, **options)
+    assert [each["text"] for each in details["n_best"]] == [each.text for each in expected.n_best]
     maps = client.predict("ein hund rennt", layer=1, head=2, api_name="/attention")
     assert "".join(maps["src_tokens"]).strip() == "ein hund rennt<eos>"
     assert len(maps["weights"][0]) == len(maps["src_tokens"])
+    rare = "Ein Schneesturm."
+    pieces = client.predict(rare, api_name="/attention")
+    words = client.predict(rare, unit="words", api_name="/attention")
+    assert [word.strip() for word in words["src_tokens"]] == ["Ein", "Schneesturm", ".", "<eos>"]
+    assert len(words["src_tokens"]) < len(pieces["src_tokens"])
+    assert all(sum(row) == pytest.approx(1, abs=1e-3) for row in words["weights"])
+    assert words["links"] == pieces["links"] != []
     scored = client.predict("ein hund", "the dog", api_name="/score")
     assert "".join(scored["tgt_tokens"]).strip() == "the dog<eos>"
     assert client.predict(api_name="/models")[0]["name"] == "first"
@@ -83,9 +72,14 @@ def test_a_client_gets_the_sentence_of_an_error(client: Client):
         client.predict("  ", api_name="/translate")
     with pytest.raises(AppError, match="is not available on this page"):
         client.predict("ein hund", model="/etc", api_name="/translate")
+    for wrong in ({"layer": 99}, {"head": -1}, {"head": 99}, {"layer": True}):
+        with pytest.raises(AppError, match=r"must be 0 \(average\) to"):
+            client.predict(TEXT, **wrong, api_name="/attention")
 
 
-def test_a_file_goes_in_and_comes_back_translated(client: Client, upload: Path):
+def test_a_file_goes_in_and_comes_back_translated(client: Client, tmp_path: Path):
+    upload = tmp_path / "pairs.tsv"
+    upload.write_text("de\ten\n" + f"{TEXT}\t{translated(TEXT)}\n" * 40)
     path, details = client.predict(
         handle_file(upload), column="de", beam_size=8, api_name="/translate_file"
     )
@@ -116,7 +110,7 @@ def test_a_file_too_large_does_not_arrive(url: str):
     assert httpx.post(f"{url}gradio_api/upload", files=files).status_code == 413
 
 
-def test_agents_find_the_endpoints_as_tools(registry: ModelRegistry):
+def test_agents_find_the_endpoints_as_tools(bundled_model: Path):
     mcp = pytest.importorskip("mcp")
     http = pytest.importorskip("mcp.client.streamable_http")
 
@@ -131,6 +125,7 @@ def test_agents_find_the_endpoints_as_tools(registry: ModelRegistry):
             return tools, answer
 
     # In a thread of its own: the browser tests leave this one with a running event loop.
+    registry = ModelRegistry(load, {"first": bundled_model})
     with serving(registry, has_mcp=True) as url, ThreadPoolExecutor(1) as aside:
         tools, answer = aside.submit(lambda: asyncio.run(ask(url))).result()
     assert {"translate", "attention", "score", "models", "translate_file"} <= set(tools)

@@ -12,12 +12,7 @@ from hubnmt.ui.gradio.events import as_client, public_message
 from hubnmt.ui.services import turns
 from hubnmt.ui.services.turns import in_turns
 
-
-def test_an_error_shows_no_folder_of_the_cache_and_nothing_that_cannot_be_sent():
-    commit = "0" * 40
-    folder = f"/root/.cache/huggingface/hub/models--user--my-model/snapshots/{commit}"
-    said = public_message(ModelFolderError(f"{folder}/config.json: layer = \ud800"))
-    assert said == "user/my-model/config.json: layer = \\ud800"
+CACHED = f"/root/.cache/huggingface/hub/models--user--my-model/snapshots/{'0' * 40}"
 
 
 @pytest.mark.parametrize(
@@ -25,10 +20,12 @@ def test_an_error_shows_no_folder_of_the_cache_and_nothing_that_cannot_be_sent()
     [
         ("/srv/models/my-model/config.json: no such file", "config.json: no such file"),
         ("'/srv/models/a b' has no model", "'a b' has no model"),
+        (f"{CACHED}/config.json: no such file", "user/my-model/config.json: no such file"),
+        ("layer = \ud800", "layer = \\ud800"),
         ("see https://example.org/a/b, 3/4/5 and and/or", None),
     ],
 )
-def test_an_error_shows_no_folder_of_the_server(message: str, shown: str | None):
+def test_an_error_shows_no_folder_and_nothing_that_cannot_be_sent(message: str, shown: str | None):
     assert public_message(ModelFolderError(message)) == (shown or message)
 
 

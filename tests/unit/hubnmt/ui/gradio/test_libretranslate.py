@@ -1,25 +1,12 @@
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from hubnmt.ui.services.registry import ModelRegistry
-from tests.page import bundled_translator, load, serving
+from tests.page import translated
 
 GERMAN = "Guten Morgen, wie geht es dir heute?"
-
-
-@pytest.fixture(scope="module")
-def url(bundled_model: Path) -> Iterator[str]:
-    with serving(ModelRegistry(load, {"first": bundled_model})) as url:
-        yield url
-
-
-def translated(text: str) -> str:
-    return bundled_translator().translate(text).text
 
 
 def test_a_libretranslate_client_works_unchanged(url: str):

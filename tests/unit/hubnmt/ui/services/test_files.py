@@ -1,4 +1,3 @@
-import contextvars
 import csv
 import gzip
 import zlib
@@ -20,7 +19,6 @@ from hubnmt.ui.services.files import (
     write_table,
 )
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.turns import CLIENT, Client
 from tests.page import bundled_translator
 
 N_ROWS = 40
@@ -90,21 +88,6 @@ def test_a_translation_is_called_like_its_source(
     path.write_text("ein hund\n")
     found = _run(registry, str(path))[1]
     assert found.path.name == (result if "." in result else f"{result}.en.txt")
-
-
-def test_a_cancelled_file_keeps_what_is_done(registry: ModelRegistry, upload: str):
-    def read() -> None:
-        n_begun = 0
-        CLIENT.set(Client(is_cancelled=lambda: n_begun > 2))
-        for found in translate_file(registry, upload, "", source="de"):
-            n_begun += 1
-            if isinstance(found, FileResult):
-                assert (found.n_done, found.n_rows) == (2 * files.CHUNK_ROWS, N_ROWS)
-                assert len(found.path.read_text().splitlines()) == 1 + found.n_done
-                return
-        pytest.fail("there is no result")
-
-    contextvars.Context().run(read)
 
 
 # --- Reading and writing ---

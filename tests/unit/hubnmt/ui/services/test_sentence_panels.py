@@ -2,17 +2,14 @@
 
 import base64
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import HubNMTError
-from hubnmt.model import Transformer
-from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.translator import Translator
 from hubnmt.ui.services import decoding_steps, layer_values
 from hubnmt.ui.services.learn import compute_panel, find_subject
@@ -22,27 +19,18 @@ from hubnmt.ui.services.subject import Subject, page_state
 SRC = "Ein Hund, rennt."
 
 
-@pytest.fixture(scope="module")
-def translator(tiny_config: ModelConfig, tiny_tokenizer: Tokenizer) -> Translator:
-    """Says nonsense, and says it firmly."""
-    torch.manual_seed(20170612)
-    model = Transformer(tiny_config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn_like(parameter) / max(parameter.shape[-1] ** 0.5, 1))
-        model.src_embedding.weight.mul_(2)
-    decoding = DecodingConfig(beam_size=3, n_best=2, max_new_tokens=6)
-    tokenizers = Tokenizers(tiny_tokenizer, tiny_tokenizer)
-    return Translator(StoredModel(model=model, tokenizers=tokenizers, decoding=decoding))
+@pytest.fixture
+def translator(random_model: Translator) -> Translator:
+    random_model.decoding = random_model.decoding.with_options(max_new_tokens=6)
+    return random_model
 
 
-@pytest.fixture(scope="module")
-def registry(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> ModelRegistry:
-    folder = tmp_path_factory.mktemp("tiny")
-    return ModelRegistry(lambda _: translator, {"tiny": folder, "twin": folder})
+@pytest.fixture
+def registry(translator: Translator, tmp_path: Path) -> ModelRegistry:
+    return ModelRegistry(lambda _: translator, {"tiny": tmp_path, "twin": tmp_path})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def value(translator: Translator) -> dict[str, Any]:
     found = translator.translate(SRC, split=False, guard=False)
     return {"subject": page_state(SRC, "tiny", found, translator)}
