@@ -110,7 +110,7 @@ class FilesTab:
             for found in files.translate_file(
                 self._registry, path, model, source=source or "", has_header=has_header, **options
             ):
-                if isinstance(found, files.FileProgress):
+                if found.path is None:
                     yield "", results.progress(found), hidden
                 else:
                     ready = gr.DownloadButton(value=str(found.path), visible=found.n_done > 0)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hubnmt.ui.html.facts import fact_row
 from hubnmt.ui.services.compare import Side, Span
-from hubnmt.ui.services.files import FileProgress, FileResult, RowWarnings
+from hubnmt.ui.services.files import FileJob, RowWarnings
 from hubnmt.ui.services.text_format import sentence, short_duration
 
 MAX_WARNED = 20
@@ -14,7 +14,7 @@ MAX_WARNED = 20
 # --- Files ---
 
 
-def progress(at: FileProgress) -> str:
+def progress(at: FileJob) -> str:
     """Render the progress of a file job with the estimated remaining time."""
     remaining = ""
     if at.n_done:
@@ -27,7 +27,7 @@ def progress(at: FileProgress) -> str:
     return f'<div class="progress-line">{bar}<p role="status">{status}</p></div>'
 
 
-def file_result(result: FileResult) -> str:
+def file_result(result: FileJob) -> str:
     """Render the result of a file job: its size and the rows with warnings."""
     is_cancelled = result.n_done < result.n_rows
     of = f" of {result.n_rows:,}" if is_cancelled else ""

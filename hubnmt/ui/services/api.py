@@ -1,18 +1,27 @@
 """Named API endpoints for clients and agents; their docstrings are shown under "Use via API"."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from hubnmt.attention.explorer import check_drawable
 from hubnmt.attention.maps import Attention
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
+from hubnmt.translator import Translator
+from hubnmt.types import Candidate, Translation
 from hubnmt.ui.services import decoding_controls, limits
-from hubnmt.ui.services.files import FileProgress, FileResult, translate_file
+from hubnmt.ui.services.files import translate_file
+from hubnmt.ui.services.inspection import attend_candidate
 from hubnmt.ui.services.registry import ModelRegistry, find_model, list_pairs
 from hubnmt.ui.services.translate import TimedTranslation, translate_text
+from hubnmt.ui.services.turns import TURNS
+
+MAX_SCORED_TOKENS = 1_000
+"""Maximum tokens per side of a scored pair: bounds the memory of the logits."""
 
 UNITS: dict[str, Callable[[Attention], Attention]] = {
     "pieces": lambda maps: maps,
@@ -86,7 +95,7 @@ class Endpoints:
             "model": self.registry.name(model),
             "src_lang": translator.config.src_lang,
             "tgt_lang": translator.config.tgt_lang,
-            "alignment": limits.align(translator, timed.translation),
+            "alignment": _align(translator, timed.translation),
         }
         return timed.translation.text, details | _text_details(timed)
 
@@ -117,7 +126,15 @@ class Endpoints:
         """
         if not isinstance(unit, str) or unit not in UNITS:
             raise InputError(f"unit = {unit!r} must be {', '.join(UNITS)}")
-        whole = limits.attend(self.registry.get(model), text, translation)
+        if translation == "":
+            translation = translate_text(self.registry, text, model).translation.text
+        else:
+            limits.check_text(text)
+            limits.check_text(translation)
+        translator = self.registry.get(model)
+        check_drawable(*_count_tokens(translator, text, translation), translator.config)
+        with TURNS.turn():
+            whole = translator.attend(text, translation)
         maps = UNITS[unit](whole)
         cross = np.asarray(maps.cross, dtype=np.float32)  # (L, H, T, S)
         cross = _pick(cross, layer, "layer")  # (H, T, S)
@@ -126,7 +143,7 @@ class Endpoints:
             "src_tokens": list(maps.src_tokens),
             "tgt_tokens": list(maps.tgt_tokens),
             "weights": [[round(float(w), 4) for w in row] for row in weights],
-            "links": limits.list_links(whole),
+            "links": _list_links(whole),
         }
 
     def score(self, src: str, tgt: str, model: str = "") -> dict[str, Any]:
@@ -140,7 +157,17 @@ class Endpoints:
         Returns:
             log_prob (natural, summed), perplexity, tgt_tokens, and tgt_log_probs, one per token.
         """
-        return dataclasses.asdict(limits.score(self.registry.get(model), src, tgt))
+        translator = self.registry.get(model)
+        limits.check_text(src)
+        limits.check_text(tgt)
+        n_tokens = max(_count_tokens(translator, src, tgt))
+        if n_tokens > MAX_SCORED_TOKENS:
+            raise InputError(
+                f"too long to score: {n_tokens:,} tokens; the limit is {MAX_SCORED_TOKENS:,}; "
+                "score one sentence at a time"
+            )
+        with TURNS.turn():
+            return dataclasses.asdict(translator.score(src, tgt))
 
     def translate_file(
         self,
@@ -167,18 +194,16 @@ class Endpoints:
             The file with a column `translation`; and rows, seconds and warnings.
         """
         options = decoding_controls.given_options(locals())
-        for found in translate_file(
-            self.registry,
-            file,
-            model,
-            source=column,
-            has_header=has_header,
-            **options,
+        for job in translate_file(
+            self.registry, file, model, source=column, has_header=has_header, **options
         ):
-            if isinstance(found, FileProgress):
-                yield None, {"done": found.n_done, "rows": found.n_rows}
+            details = {"done": job.n_done, "rows": job.n_rows, "seconds": round(job.seconds, 3)}
+            if job.path is None:
+                yield None, details
             else:
-                yield str(found.path), _file_details(found)
+                warnings = [row._asdict() for row in job.warnings]
+                counted = {"rows_with_warnings": len(warnings), "warnings": warnings}
+                yield str(job.path), details | counted
 
     def models(self) -> list[dict[str, Any]]:
         """List the models available to the other endpoints.
@@ -198,6 +223,39 @@ class Endpoints:
             }
             for name, (src_lang, tgt_lang) in list_pairs(self.registry).items()
         ]
+
+
+def _align(translator: Translator, translation: Translation) -> list[dict[str, Any]]:
+    """Align the words of a translation; sentences too long to display have no links.
+
+    Sentences are aligned one by one, because the maps of a whole text are quadratic in its length.
+    """
+    links = []
+    rows = translation.n_best[0].tgt_ids
+    for (src, tgt), row in zip(translation.sentences, rows, strict=True):
+        candidate = Candidate(translation.text[slice(*tgt)], 0.0, (row,))
+        with contextlib.suppress(InputError):
+            links += _list_links(
+                attend_candidate(translator, translation.src[slice(*src)], candidate)
+            )
+    return links
+
+
+def _list_links(maps: Attention) -> list[dict[str, Any]]:
+    """Return the word alignment as source word, target word and attention weight."""
+    return [
+        {
+            "src": maps.src.text[slice(*link.src)],
+            "tgt": maps.tgt.text[slice(*link.tgt)],
+            "weight": round(link.weight, 4),
+        }
+        for link in maps.word_alignment()
+    ]
+
+
+def _count_tokens(translator: Translator, src: str, tgt: str) -> tuple[int, int]:
+    n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
+    return n_src_tokens, len(translator.tokenizers.tgt.encode(tgt)) + 1
 
 
 def _text_details(timed: TimedTranslation) -> dict[str, Any]:
@@ -225,16 +283,6 @@ def _text_details(timed: TimedTranslation) -> dict[str, Any]:
         "warnings": list(found.warnings),
         "detected_language": found.detected_language,
         "seconds": round(timed.seconds, 4),
-    }
-
-
-def _file_details(result: FileResult) -> dict[str, Any]:
-    return {
-        "done": result.n_done,
-        "rows": result.n_rows,
-        "seconds": round(result.seconds, 3),
-        "rows_with_warnings": len(result.warnings),
-        "warnings": [row._asdict() for row in result.warnings],
     }
 
 

@@ -57,24 +57,16 @@ class RowWarnings(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class FileProgress(NamedTuple):
-    """Progress of a file job."""
+class FileJob(NamedTuple):
+    """Progress of a file job, and in the end its result."""
 
     n_done: int
+    """In the end fewer than `n_rows` if the job was cancelled; then the file ends there."""
     n_rows: int
     seconds: float
-
-
-class FileResult(NamedTuple):
-    """Result of a file job."""
-
-    path: Path
+    path: Path | None = None
     """The translated file; valid until the iterator that yielded it is advanced."""
-    n_done: int
-    """Fewer than `n_rows` if the job was cancelled; then the file ends there."""
-    n_rows: int
-    seconds: float
-    warnings: tuple[RowWarnings, ...]
+    warnings: tuple[RowWarnings, ...] = ()
 
 
 def translate_file(
@@ -85,7 +77,7 @@ def translate_file(
     source: str = "",
     has_header: bool = True,
     **options: Unpack[DecodingOptions],
-) -> Iterator[FileProgress | FileResult]:
+) -> Iterator[FileJob]:
     """Translate a column of a file in chunks; `source` may be empty if there is only one column.
 
     Yields:
@@ -108,8 +100,7 @@ def translate_file(
     found: list[Translation] = []
     with contextlib.suppress(AbandonedError):
         for chunk in _chunks(sources, limits.count_hypotheses(decoding)):
-            seconds = time.perf_counter() - started
-            yield FileProgress(n_done=len(found), n_rows=len(sources), seconds=seconds)
+            yield FileJob(len(found), len(sources), time.perf_counter() - started)
             with TURNS.turn():
                 found += translator.translate(sources[chunk], decoding=decoding)
     # 3. Write.
@@ -118,16 +109,13 @@ def translate_file(
     with tempfile.TemporaryDirectory(prefix="hubnmt-") as folder:
         result = Path(folder, f"{stem}.{translator.config.tgt_lang}{upload.suffix.lower()}")
         result.write_text(write_table(table, texts, sources), encoding="utf-8", newline="")
-        yield FileResult(
-            path=result,
+        warnings = (RowWarnings(row, each.warnings) for row, each in enumerate(found, 1))
+        yield FileJob(
             n_done=len(texts),
             n_rows=len(sources),
             seconds=time.perf_counter() - started,
-            warnings=tuple(
-                RowWarnings(row, translation.warnings)
-                for row, translation in enumerate(found, 1)
-                if translation.warnings
-            ),
+            path=result,
+            warnings=tuple(row for row in warnings if row.warnings),
         )
 
 

@@ -5,19 +5,24 @@ affected panel instead of a page-wide error.
 """
 
 import dataclasses
-import itertools
-import math
 from typing import Any, Unpack
 
-from hubnmt.attention.explorer import explorer_figure
+from hubnmt.analysis.occlusion import find_words, occlude
+from hubnmt.attention.explorer import check_drawable, explorer_figure
 from hubnmt.attention.maps import Attention
 from hubnmt.config import DecodingConfig, DecodingOptions
 from hubnmt.errors import HubNMTError, InputError
-from hubnmt.text.characters import number_words
 from hubnmt.translator import Translator
+from hubnmt.types import Candidate
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelRegistry
-from hubnmt.ui.services.subject import Subject, bind_sentence, read_index, read_subject
+from hubnmt.ui.services.subject import (
+    Subject,
+    bind_sentence,
+    rate_words,
+    read_index,
+    read_subject,
+)
 from hubnmt.ui.services.text_format import with_message
 from hubnmt.ui.services.turns import TURNS
 
@@ -28,6 +33,8 @@ MAX_SHOWN_TOKENS = 60
 """Tokens generated after an alternative for its preview: completing a long sentence for each
 alternative would be slow. Selecting one completes it."""
 
+MAX_OCCLUDED_WORDS = 40
+"""Maximum words of a sentence for occlusion analysis: each costs one forward pass."""
 
 Panel = dict[str, Any]
 """Value of a panel of the page."""
@@ -39,14 +46,28 @@ def explore(registry: ModelRegistry, state: Any) -> tuple[Panel | None, Panel | 
         return None, None
     try:
         translator, subject = read_subject(registry, state)
-        maps = limits.attend_candidate(translator, subject.src, subject.candidate)
+        maps = attend_candidate(translator, subject.src, subject.candidate)
     except HubNMTError as error:
         return with_message({}, error), None
-    occlusion = limits.occlude_words(translator, subject.src, subject.candidate)
-    config = translator.config
-    figure = explorer_figure(maps, occlusion.drops if occlusion else None)
+    drops = None
+    if 2 <= len(find_words(translator, subject.src).tokens) <= MAX_OCCLUDED_WORDS:
+        with TURNS.turn():
+            drops = occlude(translator, subject.src, subject.candidate).drops
+    figure, config = explorer_figure(maps, drops), translator.config
     figure["languages"] = [config.src_lang, config.tgt_lang]
-    return figure, _steering(maps, config.tgt_lang)
+    words = [
+        {"text": word, "at": at, "probability": probability}
+        for word, at, probability, _ in rate_words(maps.tgt, maps.tgt_log_probs)
+    ]
+    return figure, {"language": config.tgt_lang, "words": words}
+
+
+def attend_candidate(translator: Translator, src: str, candidate: Candidate) -> Attention:
+    """Compute the attention of one sentence with the candidate's original tokenization."""
+    n_src_tokens = len(translator.tokenizers.src.encode(src)) + 1
+    check_drawable(n_src_tokens, len(candidate.tgt_ids[0]) + 1, translator.config)
+    with TURNS.turn():
+        return translator.attend(src, candidate, split=False)
 
 
 def ask(registry: ModelRegistry, state: Any, steering: Any) -> dict[str, Any]:
@@ -85,21 +106,6 @@ def steer(
         return None, None, None, with_message(steering, error)
     figure, row_after = explore(registry, changed)
     return changed["candidates"][0]["text"], changed, figure, row_after or {}
-
-
-def _steering(maps: Attention, language: str) -> dict[str, Any]:
-    """Return the words of a translation, each with its probability and first token index."""
-    words = maps.by_word()
-    _, sizes = maps.tgt.group(number_words)
-    starts = itertools.accumulate([0, *sizes[:-1]])
-    rows = zip(words.tgt.tokens, starts, words.tgt_log_probs, strict=True)
-    return {
-        "language": language,
-        "words": [
-            {"text": text, "at": at, "probability": math.exp(min(log_prob, 0))}
-            for text, at, log_prob in rows
-        ],
-    }
 
 
 def _prefix_ids(subject: Subject, steering: Any) -> tuple[int, ...]:

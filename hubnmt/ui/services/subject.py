@@ -6,9 +6,10 @@ The browser is untrusted: every field is checked before it reaches a model.
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeGuard
 
+from hubnmt.attention.maps import Span, TokenSpans
 from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
 from hubnmt.pipeline.segmentation import encode_whole
@@ -157,6 +158,21 @@ def bind_sentence(translator: Translator, sentence: str) -> Tokenizer:
     return translator.tokenizers.tgt.with_spans(choose_spans(sentence))
 
 
+def rate_words(
+    tokens: TokenSpans, log_probs: Sequence[float]
+) -> Iterator[tuple[str, int, float, Span]]:
+    """Yield each word with its first token, its probability, and its span in characters.
+
+    A word's probability is the product of its tokens', whose `log_probs` are in nats.
+    """
+    words, sizes = tokens.group(number_words)
+    at = 0
+    for number, (word, size) in enumerate(zip(words.tokens, sizes, strict=True)):
+        probability = math.exp(min(sum(log_probs[at : at + size]), 0.0))
+        yield word, at, probability, words.word_span(number)
+        at += size
+
+
 def find_unsure(
     text: str,
     rows: Sequence[Sequence[int]],
@@ -165,21 +181,18 @@ def find_unsure(
 ) -> list[list[int]]:
     """Return the start and end, in characters, of each word less probable than `UNSURE`.
 
-    A word's probability is the product of its tokens', as in the steering row. `rows` are the token
-    ids of each sentence without special tokens, `log_probs` those of each token and eos in nats,
-    `tokenizers` have the protected spans of each sentence.
+    `rows` are the token ids of each sentence without special tokens, `log_probs` those of each
+    token and eos in nats, `tokenizers` have the protected spans of each sentence.
     """
     found: list[list[int]] = []
     behind = 0
     for row, values, tokenizer in zip(rows, log_probs, tokenizers, strict=False):
-        words, sizes = locate(row, tokenizer).group(number_words)
-        sentence = words.text.strip()
+        tokens = locate(row, tokenizer)
+        sentence = tokens.text.strip()
         start = max(text.find(sentence, behind), behind)
-        moved = start - words.text.index(sentence)
-        for number, end in enumerate(itertools.accumulate(sizes)):
-            probability = math.exp(min(sum(values[end - sizes[number] : end]), 0.0))
-            first, last = words.word_span(number)
-            if probability < UNSURE and any(map(str.isalnum, words.text[first:last])):
+        moved = start - tokens.text.index(sentence)
+        for _, _, probability, (first, last) in rate_words(tokens, values):
+            if probability < UNSURE and any(map(str.isalnum, tokens.text[first:last])):
                 found.append([first + moved, last + moved])
         behind = start + len(sentence)
     return found

@@ -11,6 +11,9 @@ from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.turns import in_turns
 
+N_TOGETHER = 16
+"""Batch size for the sentences of a long text."""
+
 MAX_STREAMED_CHARS = 1_000
 """Longer texts are decoded in batches of sentences, which takes a fifth of the time."""
 
@@ -39,7 +42,7 @@ def stream_text(
     """
     limits.check_text(text)
     if len(text) > MAX_STREAMED_CHARS:
-        n_together = limits.N_TOGETHER
+        n_together = N_TOGETHER
     translator = registry.get(model)
     started = time.perf_counter()
     decoding = translator.decoding.with_options(**options)
@@ -59,7 +62,6 @@ def translate_text(
     **options: Unpack[DecodingOptions],
 ) -> TimedTranslation:
     """Translate a text; an empty model is the default one."""
-    search = stream_text(
-        registry, text, model, prefix=prefix, n_together=limits.N_TOGETHER, **options
+    return run_search(
+        stream_text(registry, text, model, prefix=prefix, n_together=N_TOGETHER, **options)
     )
-    return run_search(search)

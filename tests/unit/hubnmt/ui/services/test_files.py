@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from hubnmt.errors import InputError
 from hubnmt.ui.services import files
-from hubnmt.ui.services.files import (
-    FileProgress,
-    FileResult,
-    Table,
-    read_table,
-    translate_file,
-    write_table,
-)
+from hubnmt.ui.services.files import FileJob, Table, read_table, translate_file, write_table
 from hubnmt.ui.services.registry import ModelRegistry
 from tests.page import bundled_translator
 
@@ -42,14 +35,12 @@ def upload(tmp_path: Path) -> str:
     return str(path)
 
 
-def _run(
-    registry: ModelRegistry, path: str, **options: Any
-) -> tuple[list[FileProgress], FileResult, str]:
+def _run(registry: ModelRegistry, path: str, **options: Any) -> tuple[list[FileJob], FileJob, str]:
     """Translate a file; read the result while it is there."""
-    steps: list[Any] = []
+    steps = []
     for found in translate_file(registry, path, "", **options):
         steps.append(found)
-        text = found.path.read_text() if isinstance(found, FileResult) else ""
+        text = found.path.read_text() if found.path else ""
     *progress, result = steps
     return progress, result, text
 
@@ -87,6 +78,7 @@ def test_a_translation_is_called_like_its_source(
     path = tmp_path / (name if "." in name else f"{name}.txt")
     path.write_text("ein hund\n")
     found = _run(registry, str(path))[1]
+    assert found.path
     assert found.path.name == (result if "." in result else f"{result}.en.txt")
 
 

@@ -5,7 +5,8 @@ import pytest
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.ui.services import limits
-from tests.page import bundled_translator
+from hubnmt.ui.services.api import Endpoints
+from hubnmt.ui.services.registry import ModelRegistry
 
 TEXT = "ein hund rennt im schnee"
 
@@ -13,13 +14,13 @@ TEXT = "ein hund rennt im schnee"
 @pytest.mark.parametrize(
     "text", ["", " \n\t ", None, 3, ["a"], "a \ud800 b", "x" * (limits.MAX_TEXT_CHARS + 1)]
 )
-def test_what_is_no_text_or_too_much_is_refused(text: Any):
-    translator = bundled_translator()
+def test_what_is_no_text_or_too_much_is_refused(registry: ModelRegistry, text: Any):
+    endpoints = Endpoints(registry)
     for call in (
-        lambda: limits.check_text(text),
-        lambda: limits.attend(translator, text, "a"),
-        lambda: limits.score(translator, text, "a"),
-        lambda: limits.score(translator, TEXT, text),
+        lambda: endpoints.translate(text),
+        lambda: endpoints.attention(text, "a"),
+        lambda: endpoints.score(text, "a"),
+        lambda: endpoints.score(TEXT, text),
     ):
         with pytest.raises(InputError):
             call()
@@ -51,9 +52,9 @@ def test_the_longest_text_passes(options: dict[str, Any]):
     limits.check_search("x" * limits.MAX_TEXT_CHARS, DecodingConfig(**options), "a" * 300)
 
 
-def test_a_pair_too_long_to_score_is_refused():
+def test_a_pair_too_long_to_score_is_refused(registry: ModelRegistry):
     with pytest.raises(InputError, match=r"too long to score: 1,[0-9]+ tokens; the limit is 1,000"):
-        limits.score(bundled_translator(), TEXT, "x7 " * 600)
+        Endpoints(registry).score(TEXT, "x7 " * 600)
 
 
 @pytest.mark.parametrize(
