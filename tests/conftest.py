@@ -202,6 +202,34 @@ def tiny_stored(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredMod
     return StoredModel(model=tiny_model, tokenizers=tokenizers, decoding=DecodingConfig())
 
 
+# --- a run of a second ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def farm_recipe(repo: Path) -> Path:
+    """A recipe without files and folder."""
+    return repo / "tests" / "fixtures" / "farm.toml"
+
+
+@pytest.fixture(scope="session")
+def farm_options(repo: Path) -> Callable[..., list[str]]:
+    """Make the settings that the recipe leaves open, and any others: section.key=value."""
+    fixtures = repo / "tests" / "fixtures"
+
+    def options(folder: Path, *more: str) -> list[str]:
+        pairs = {
+            split: ",".join(str(fixtures / f"farm.{split}.{side}") for side in ("de", "en"))
+            for split in ("train", "valid")
+        }
+        return [
+            f"run.folder={folder}",
+            *(f"data.{split}={pair}" for split, pair in pairs.items()),
+            *more,
+        ]
+
+    return options
+
+
 # --- a Hub of one's own ---------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,10 @@ from training.run.trainer import Run
 FarmOptions = Callable[..., list[str]]
 RunFarm = Callable[..., Run]
 MakeRun = Callable[..., Run]
+
+
+def as_flags(settings: Iterable[str]) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def read_metrics(folder: Path, kind: str = "") -> list[dict[str, Any]]:

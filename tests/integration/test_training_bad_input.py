@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs import FarmOptions, as_flags
 from training.train import main
 
 Train = Callable[..., int]
@@ -12,20 +13,13 @@ OneLine = Callable[[], str]
 
 
 @pytest.fixture
-def train(tmp_path: Path, repo: Path) -> Train:
-    """Give the command as a user does, in a folder with a recipe and its texts."""
-    for file in (repo / "tests" / "fixtures").glob("farm.*"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    usual = [f"run.folder={tmp_path / 'runs'}", "run.max_steps=1"]
-    usual += [
-        f"data.{split}={tmp_path}/farm.{split}.de,{tmp_path}/farm.{split}.en"
-        for split in ("train", "valid")
-    ]
+def train(farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> Train:
+    """Give the command as a user does."""
 
     def call(*settings: str, resume: Path | None = None) -> int:
-        sets = [word for setting in (*usual, *settings) for word in ("--set", setting)]
+        options = farm_options(tmp_path / "runs", "run.max_steps=1", *settings)
         extra = ["--resume", str(resume)] if resume else []
-        return main([str(tmp_path / "farm.toml"), *sets, *extra])
+        return main([str(farm_recipe), *as_flags(options), *extra])
 
     return call
 
@@ -59,7 +53,7 @@ MISTAKES = {
     "run.device=gpu": "'gpu' cannot be used",
     "data.max_tokens=1": "nothing to train on",
     "data.train=none.de,none.en": "none.de: cannot be read",
-    "data.train={at}/farm.train.de,{at}/farm.valid.en": "farm.train.de has 120 lines and ",
+    "data.train={farm}.train.de,{farm}.valid.en": "farm.train.de has 120 lines and ",
     "data.train={at}/header.tsv": "no column 'de' or 'en'; its first line is: a, b, c",
     "data.train={at}/other.csv": "other.csv: no column 'en'; its first line is: de, fr",
     "data.train={at}/names.jsonl": "no column 'en'; its columns: de, text; set",
@@ -72,11 +66,16 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("setting", "message"), MISTAKES.items(), ids=MISTAKES)
 def test_a_bad_setting_or_table_is_refused_and_leaves_nothing(
-    setting: str, message: str, train: Train, one_line: OneLine, tmp_path: Path
+    setting: str,
+    message: str,
+    train: Train,
+    one_line: OneLine,
+    farm_recipe: Path,
+    tmp_path: Path,
 ) -> None:
     for name, content in TABLES.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
-    assert train(setting.format(at=tmp_path)) == 2
+    assert train(setting.format(at=tmp_path, farm=farm_recipe.with_suffix(""))) == 2
     assert message in one_line()
     assert not (tmp_path / "runs" / "farm").exists()
 

@@ -12,25 +12,13 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.runs import curve, read_metrics, same_models
+from tests.runs import FarmOptions, as_flags, curve, read_metrics, same_models
 from training.train import main
 
 SETTINGS = ["run.max_steps=30", "run.eval_every=10", "run.save_every=1", "run.patience=9"]
 """A state is written at each step, so most kills fall into a save."""
 KILL_AFTER = (5, 17)
 """Steps on record when the process is killed; the second session begins with the first's state."""
-
-
-@pytest.fixture
-def words(repo: Path, tmp_path: Path) -> list[str]:
-    """The command line but for the run's folder."""
-    fixtures = repo / "tests" / "fixtures"
-    files = [
-        f"data.{split}={fixtures}/farm.{split}.de,{fixtures}/farm.{split}.en"
-        for split in ("train", "valid")
-    ]
-    settings = [*files, f"data.cache={tmp_path / 'cache'}", *SETTINGS]
-    return [str(fixtures / "farm.toml"), *(w for each in settings for w in ("--set", each))]
 
 
 def kill_after(n_steps: int, words: list[str], folder: Path, repo: Path) -> None:
@@ -62,11 +50,15 @@ def read_whole_lines(metrics: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_run_killed_twice_ends_with_the_bits_of_one_that_was_not(
-    words: list[str], repo: Path, tmp_path: Path
+    farm_recipe: Path, farm_options: FarmOptions, repo: Path, tmp_path: Path
 ) -> None:
-    assert main([*words, "--set", f"run.folder={tmp_path / 'straight'}"]) == 0
-    folder = tmp_path / "killed" / "farm"
-    words += ["--set", f"run.folder={folder.parent}"]
+    straight, folder = (tmp_path / name / "farm" for name in ("straight", "killed"))
+    commands = [
+        [str(farm_recipe), *as_flags(farm_options(each.parent, *SETTINGS))]
+        for each in (straight, folder)
+    ]
+    assert main(commands[0]) == 0
+    words = commands[1]
     for n_steps in KILL_AFTER:
         resume = ["--resume", str(folder)] if folder.exists() else []
         kill_after(n_steps, [*words, *resume], folder, repo)
@@ -74,7 +66,6 @@ def test_a_run_killed_twice_ends_with_the_bits_of_one_that_was_not(
         assert n_steps - 1 <= saved < 30
     (folder / ".state.pt.draft").write_bytes(b"a save that was cut off")
     assert main([*words, "--resume", str(folder)]) == 0
-    straight = tmp_path / "straight" / "farm"
     assert same_models(folder, straight)
     assert curve(folder) == curve(straight)
     events = EventAccumulator(str(folder / "tensorboard")).Reload().Scalars("train/loss")

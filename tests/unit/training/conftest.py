@@ -1,4 +1,4 @@
-"""A run of a second for these tests: `tests/fixtures/farm.toml` with its files and a folder."""
+"""Runs of a second, by `tests/fixtures/farm.toml`."""
 
 from pathlib import Path
 
@@ -12,30 +12,6 @@ from training.distributed import ProcessGroup
 from training.run.run_dir import claim_folder
 from training.run.trainer import Run
 from training.train import run
-
-
-@pytest.fixture(scope="session")
-def farm_recipe(repo: Path) -> Path:
-    return repo / "tests" / "fixtures" / "farm.toml"
-
-
-@pytest.fixture(scope="session")
-def farm_options(repo: Path) -> FarmOptions:
-    """Make the settings that the recipe leaves open, and any others: section.key=value."""
-    fixtures = repo / "tests" / "fixtures"
-
-    def options(folder: Path, *more: str) -> list[str]:
-        pairs = {
-            split: ",".join(str(fixtures / f"farm.{split}.{side}") for side in ("de", "en"))
-            for split in ("train", "valid")
-        }
-        return [
-            f"run.folder={folder}",
-            *(f"data.{split}={pair}" for split, pair in pairs.items()),
-            *more,
-        ]
-
-    return options
 
 
 @pytest.fixture(scope="session")

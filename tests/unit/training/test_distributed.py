@@ -14,7 +14,7 @@ import torch
 
 from hubnmt import Translator
 from hubnmt.errors import ConfigError
-from tests.runs import FarmOptions, RunFarm, read_metrics
+from tests.runs import FarmOptions, RunFarm, as_flags, read_metrics
 from training.distributed import pick_device
 
 Launch = Callable[..., "subprocess.Popen[str]"]
@@ -65,7 +65,7 @@ def launch(farm_recipe: Path, farm_options: FarmOptions, repo: Path, tmp_path: P
     """Start the farm run with `torchrun` on two processes; the run folder is `tmp_path/farm`."""
 
     def start(*settings: str, extra: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
-        sets = [word for option in farm_options(tmp_path, *settings) for word in ("--set", option)]
+        sets = as_flags(farm_options(tmp_path, *settings))
         script = tmp_path / "train_and_count.py"
         script.write_text(TRAIN_AND_COUNT, encoding="utf-8")
         torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

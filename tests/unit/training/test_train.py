@@ -7,7 +7,7 @@ import pytest
 
 from hubnmt import Translator
 from hubnmt.errors import ConfigError, HubNMTError
-from tests.runs import FarmOptions, RunFarm, break_at, differing, stop_at
+from tests.runs import FarmOptions, RunFarm, as_flags, break_at, differing, stop_at
 from training.run.run_dir import lock_folder
 from training.run.trainer import Run
 from training.train import main
@@ -44,8 +44,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(
 ) -> None:
     run_farm(tmp_path, "run.max_steps=4")
     before = (tmp_path / "farm" / "state.pt").read_bytes()
-    more = farm_options(tmp_path, "run.max_steps=8")
-    settings = [word for option in more for word in ("--set", option)]
+    settings = as_flags(farm_options(tmp_path, "run.max_steps=8"))
     command = [str(farm_recipe), *settings, "--resume", str(tmp_path / "farm")]
     with monkeypatch.context() as patch:
         break_at(3, patch)  # the third step of this session
