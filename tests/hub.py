@@ -23,6 +23,22 @@ READER = "hf_tokenOfAReaderThatNobodyMaySee1234567"
 REPO = "user/de-en-tiny"
 
 
+RESULT = TestResult(
+    name="Multi30k test_2016_flickr",
+    dataset="bentrevett/multi30k",
+    scores=Scores(
+        n=1000,
+        bleu=41.248,
+        bleu_signature="nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1",
+        chrf=60.5,
+        chrf_signature="nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.5.1",
+        chrf_plus_plus=58.0,
+        bleu_interval=1.44,
+    ),
+    decoding=DecodingConfig(beam_size=8, length_penalty=1.2),
+)
+
+
 @contextmanager
 def open_hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[HubServer]:
     """Serve an empty Hub and make it the one this process talks to, with a cache of its own.
@@ -55,21 +71,7 @@ def save_with_card(
         config=model.config,
         license=license,
         datasets=("bentrevett/multi30k",),
-        results=[
-            TestResult(
-                name="Multi30k test",
-                dataset="bentrevett/multi30k",
-                scores=Scores(
-                    n=3,
-                    bleu=41.25,
-                    bleu_signature="tok:13a|version:2",
-                    chrf=60.5,
-                    chrf_signature="nc:6|version:2",
-                    chrf_plus_plus=58.0,
-                ),
-                decoding=DecodingConfig(),
-            )
-        ],
+        results=[RESULT],
     )
     stored = StoredModel(
         model=model,

@@ -163,13 +163,15 @@ def test_the_page_shows_how_a_model_of_the_hub_was_trained(
     push(folder / "best", REPO)
     board = hub.repo(REPO).files()["runs/events.out.tfevents.hubnmt"]
     assert b"valid/bleu" in board
-    registry = ModelRegistry(Translator.from_pretrained, {}, opening=REPO)
+    best = {"best": folder / "best"}
+    registry = ModelRegistry(Translator.from_pretrained, best, opening=REPO)
     assert find_model_run(registry, "") is None  # not downloaded for this alone
     registry.get("")
     found = find_model_run(registry, "")
     assert found is not None
     assert [step for step, _ in found.curves["bleu"]] == [4, 8]
     assert len(found.samples) == 3
+    assert find_model_run(registry, "best") == found
 
 
 @pytest.mark.parametrize("swap", [False, True])

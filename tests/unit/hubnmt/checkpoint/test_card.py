@@ -6,32 +6,11 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from hubnmt.checkpoint.card import (
-    CardFacts,
-    TestResult,
-    fill_form,
-    read_form,
-    write_card,
-)
+from hubnmt.checkpoint.card import CardFacts, fill_form, read_form, write_card
 from hubnmt.checkpoint.metadata import check_metadata, read_metadata
-from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.text.metrics import Scores
+from hubnmt.config import ModelConfig
+from tests.hub import RESULT
 
-SCORES = Scores(
-    n=1000,
-    bleu=38.257,
-    bleu_signature="nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1",
-    chrf=61.5,
-    chrf_signature="nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.5.1",
-    chrf_plus_plus=59.125,
-    bleu_interval=1.44,
-)
-RESULT = TestResult(
-    name="Multi30k test_2016_flickr",
-    dataset="bentrevett/multi30k",
-    scores=SCORES,
-    decoding=DecodingConfig(beam_size=8, length_penalty=1.2),
-)
 NASTY = ["a | b || c", "back\\slash \\| and pipe", "ends with a backslash\\"]
 NASTY += ["<script>alert(1)</script>", "line\nbreak", "line\r\nbreak", "| --- | --- |"]
 NASTY += ["3 > 2 & so weiter.", "*not bold*, **nor this**, ~~nor gone~~", "&lt;escaped&gt; &#42;"]
@@ -75,9 +54,9 @@ def test_the_client_of_the_hub_reads_the_whole_card(full: CardFacts) -> None:
     first, second = card.data.eval_results[:2]
     assert (values["library_name"], values["pipeline_tag"]) == ("hubnmt", "translation")
     assert values["datasets"] == ["bentrevett/multi30k", "user/other"]
-    assert (first.task_name, first.metric_type, first.metric_value) == ("no to en", "bleu", 38.26)
-    assert SCORES.bleu_signature in first.metric_name
-    assert second.metric_name == f"chrF2 ({SCORES.chrf_signature})"
+    assert (first.task_name, first.metric_type, first.metric_value) == ("no to en", "bleu", 41.25)
+    assert RESULT.scores.bleu_signature in first.metric_name
+    assert second.metric_name == f"chrF2 ({RESULT.scores.chrf_signature})"
     assert first.dataset_type == "bentrevett/multi30k"
 
 

@@ -29,14 +29,10 @@ FILES = {"README.md", "config.json", "decoding.json", "model.safetensors", "toke
 
 
 @pytest.fixture
-def joint(tiny_model: Transformer, tiny_tokenizer: Tokenizer) -> StoredModel:
+def joint(tiny_stored: StoredModel) -> StoredModel:
     """One vocabulary, all three tables one."""
-    return StoredModel(
-        model=tiny_model,
-        tokenizers=Tokenizers(tiny_tokenizer, tiny_tokenizer),
-        decoding=DecodingConfig(beam_size=3, length_penalty=0.7),
-        card=CARD,
-    )
+    decoding = DecodingConfig(beam_size=3, length_penalty=0.7)
+    return dataclasses.replace(tiny_stored, decoding=decoding, card=CARD)
 
 
 @pytest.fixture

@@ -40,8 +40,8 @@ def test_the_hubs_models_are_those_tagged(full_hub: HubServer, tiny_config: Mode
     (model,) = list_hub(search="tiny")
     assert (model.src_lang, model.tgt_lang) == ("de", "en")
     assert model.scores == (
-        Score("BLEU", 41.25, "Multi30k test"),
-        Score("chrF", 60.5, "Multi30k test"),
+        Score("BLEU", 41.25, "Multi30k test_2016_flickr"),
+        Score("chrF", 60.5, "Multi30k test_2016_flickr"),
     )
     assert model.n_parameters == tiny_config.n_parameters
     assert model.size_bytes == 4 * tiny_config.n_parameters

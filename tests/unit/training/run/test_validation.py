@@ -4,7 +4,6 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
@@ -35,21 +34,6 @@ def judge(translator: Translator, pairs: list[tuple[str, str]]) -> Evaluation:
     return evaluate(translator, encode_pairs(translator, pairs), batch_tokens=1000)
 
 
-def loss_by_loop(translator: Translator, pairs: list[tuple[str, str]]) -> float:
-    """One sentence and one token at a time, eos included."""
-    tokenizer, total, n_tokens = translator.tokenizers.src, 0.0, 0
-    for src, tgt in pairs:
-        src_ids = torch.tensor([[*tokenizer.encode(src), tokenizer.eos_id]])
-        labels = [*tokenizer.encode(tgt), tokenizer.eos_id]
-        tgt_in = torch.tensor([[tokenizer.bos_id, *labels[:-1]]])
-        with torch.no_grad():
-            logits = translator.model(src_ids, tgt_in, torch.zeros_like(src_ids, dtype=torch.bool))
-        log_probs = logits[0].log_softmax(-1)
-        total -= sum(float(log_probs[at, label]) for at, label in enumerate(labels))
-        n_tokens += len(labels)
-    return total / n_tokens
-
-
 def test_loss_and_scores_are_of_the_same_pairs(
     translator: Translator, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -58,7 +42,10 @@ def test_loss_and_scores_are_of_the_same_pairs(
     found = judge(translator, [PAIRS[0], (endless, "long"), ("kurz", endless), *PAIRS[1:]])
     expected = judge(translator, PAIRS)
     assert found.translations == expected.translations
-    assert found.dev_loss == pytest.approx(loss_by_loop(translator, PAIRS), rel=1e-5)
+    encode = translator.tokenizers.src.encode
+    log_probs = translator.replay([(encode(src), encode(tgt)) for src, tgt in PAIRS])
+    expected_loss = -sum(map(sum, log_probs)) / sum(map(len, log_probs))
+    assert found.dev_loss == pytest.approx(expected_loss, rel=1e-5)
     assert found.scores == expected.scores
     assert "skipped 2 of 8 evaluation pairs with 256 tokens or more" in caplog.text
 

@@ -52,7 +52,10 @@ def test_the_fields_of_libretranslate_are_understood(url: str):
     [
         ({"q": ""}, "nothing to translate"),
         ({"q": 3}, "q: Input should be a valid string"),
-        ({"q": "a " * 6_000}, "the limit is 10,000"),
+        (
+            {"q": "a " * 6_000},
+            "limit is 10,000; translate it as a file in the tab Files",
+        ),
         ({"q": ["a"] * 501}, "at most 500 items"),
         ({"q": "a", "more": "x" * 300_000}, "larger than 256 KiB"),
         ({"q": "ein hund", "target": "xx"}, "no model translates de to xx; there are: de to en"),

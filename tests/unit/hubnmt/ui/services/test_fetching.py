@@ -8,12 +8,9 @@ from hubnmt.errors import HubError
 from hubnmt.hub.client import HubReference
 from hubnmt.hub.listing import list_cached
 from hubnmt.hub.pull import pull
-from hubnmt.hub.push import push
 from hubnmt.translator import Translator
 from hubnmt.ui.services import registry
-from hubnmt.ui.services.learn import find_model_run
-from hubnmt.ui.services.registry import ModelRegistry, load_bounded
-from hubnmt.ui.services.training_runs import samples_figure
+from hubnmt.ui.services.registry import load_bounded
 from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 
@@ -47,26 +44,6 @@ def test_only_a_page_for_strangers_makes_room(
         for name in (REPO, "user/second"):
             _load(is_public)(name)
         assert len(list_cached()) == n_kept
-
-
-def test_how_a_model_learned_is_told_from_its_folder_and_from_the_hub(
-    hub: HubServer, model_folder: Path
-):
-    metrics = '{"step": 1, "loss": 2.0}\n{"step": 2, "dev_loss": 1.5, "bleu": 3}\n'
-    (model_folder / "metrics.jsonl").write_text(metrics)
-    table = "| source | reference | translation |\n|---|---|---|\n| a | A | x |\n"
-    (model_folder / "samples.md").write_text(f"# Samples\n\n## Step 2\n\n{table}")
-    push(model_folder, REPO)
-    models = ModelRegistry(_load(False), {"own": model_folder}, allow_hub=True, allow_local=True)
-    models.get(REPO)
-    expected = find_model_run(models, "own")
-    assert expected is not None
-    assert expected.curves["loss"] == ((1, 2.0),)
-    figure = samples_figure(expected)
-    assert figure is not None
-    assert figure["steps"] == [{"step": 2, "dev_loss": 1.5, "bleu": 3}]
-    for name in (REPO, str(model_folder)):
-        assert find_model_run(models, name) == expected
 
 
 def test_a_page_for_strangers_takes_no_large_tokenizers(

@@ -26,11 +26,6 @@ def test_what_is_no_text_or_too_much_is_refused(registry: ModelRegistry, text: A
             call()
 
 
-def test_a_text_too_long_is_told_where_it_is_translated():
-    with pytest.raises(InputError, match=r"12,480 characters; the limit is 10,000; .* tab Files"):
-        limits.check_text("a" * 12_480)
-
-
 @pytest.mark.parametrize(
     ("text", "options", "prefix", "said"),
     [
