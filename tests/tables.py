@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import Search, Step, beam_search, greedy_search, sample
+from hubnmt.decoding import Search, Step, beam_search, generate, random_choice
 
 BOS, EOS, V = 7, 2, 4
 Prefix = tuple[int, ...]
@@ -119,7 +119,7 @@ def start_greedy(
     step: Step, caps: Sequence[int], seeds: Sequence[int], *, bos_id: int = BOS, **options: Any
 ) -> Search:
     limits = torch.tensor(caps, dtype=torch.int64)
-    return greedy_search(step, bos_id=bos_id, eos_id=EOS, max_tgt_tokens=limits, **options)
+    return generate(step, bos_id=bos_id, eos_id=EOS, max_tgt_tokens=limits, **options)
 
 
 def start_beam(
@@ -134,9 +134,8 @@ def start_sampling(
     step: Step, caps: Sequence[int], seeds: Sequence[int], *, bos_id: int = BOS, **options: Any
 ) -> Search:
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    options |= {"max_tgt_tokens": torch.tensor(caps, dtype=torch.int64), "n_samples": 3}
-    options |= {"generators": generators, "temperature": 2.0}
-    return sample(step, bos_id=bos_id, eos_id=EOS, **options)
+    options |= {"choose": random_choice(generators, n_samples=3, temperature=2.0)}
+    return start_greedy(step, caps, seeds, bos_id=bos_id, **options)
 
 
 SEARCHES = [start_greedy, start_beam, start_sampling]

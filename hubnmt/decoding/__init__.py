@@ -1,9 +1,9 @@
 """Decoding algorithms: greedy search, beam search and sampling over any next-token `Step`.
 
-Nothing here depends on the model or on text; `inference.model_step` adapts a Transformer to `Step`.
+Nothing here depends on the model or on text; `inference.engine` adapts a Transformer to `Step`.
 """
 
-from hubnmt.decoding.beam import beam_search
+from hubnmt.decoding.beam import BeamObserver, Continuation, beam_search
 from hubnmt.decoding.constraints import (
     ForcedPrefix,
     ForkedPrefix,
@@ -12,16 +12,15 @@ from hubnmt.decoding.constraints import (
     limit_new_tokens,
     repetition_control,
 )
-from hubnmt.decoding.greedy import greedy_search
-from hubnmt.decoding.sampling import sample
-from hubnmt.decoding.scoring import NOT_FINITE
-from hubnmt.decoding.types import (
-    BeamObserver,
+from hubnmt.decoding.sampling import generate, random_choice, warp_for_sampling
+from hubnmt.decoding.search import (
+    NOT_FINITE,
     Constraint,
-    Continuation,
     Hypothesis,
     Search,
     Step,
+    make_hypothesis,
+    normalize_length,
     run_search,
 )
 
@@ -38,9 +37,12 @@ __all__ = [
     "Step",
     "beam_search",
     "combine",
-    "greedy_search",
+    "generate",
     "limit_new_tokens",
+    "make_hypothesis",
+    "normalize_length",
+    "random_choice",
     "repetition_control",
     "run_search",
-    "sample",
+    "warp_for_sampling",
 ]

@@ -7,111 +7,46 @@ remain are handled as Python numbers, because a torch call costs more than the a
 """
 
 import bisect
-import itertools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.scoring import (
-    best_continuations,
-    best_reachable,
+from hubnmt.decoding.search import (
+    Constraint,
+    Hypothesis,
+    Search,
+    Step,
+    check_finite,
     compaction_indices,
     constrain,
     count_steps,
     normalize_length,
-    refuse_nan,
-)
-from hubnmt.decoding.types import (
-    BeamObserver,
-    Constraint,
-    Continuation,
-    Hypothesis,
-    Search,
-    Status,
-    Step,
 )
 
-
-class _Found(NamedTuple):
-    """Continuations of the hypotheses of one sentence, best first."""
-
-    ranks: list[float]
-    """Sums of log-probabilities after constraints; -inf = impossible, or padding."""
-    parents: list[int]
-    """Index of the parent among the hypotheses of the previous step."""
-    tokens: list[int]
-    log_probs: list[float]
-    """The model's log-probability of each token, before constraints."""
-
-    def select(self, numbers: list[int]) -> "_Found":
-        """Return the continuations at the given places."""
-        columns: Any = ([column[number] for number in numbers] for column in self)
-        return _Found(*columns)
+Status = Literal["kept", "finished", "dropped"]
+"""What beam search does with a continuation: `finished` ends in eos and is one of the W best,
+`kept` is part of the next beam."""
 
 
-class _Beam:
-    """The hypotheses of one sentence."""
+class Continuation(NamedTuple):
+    """A continuation that a step of beam search considered."""
 
-    def __init__(self, row: int, cap: int) -> None:
-        """Start with one hypothesis: W identical ones would all continue alike."""
-        self.row = row
-        """Index in the input batch."""
-        self.ranks = [0.0]
-        """Sums of log-probabilities of the unfinished hypotheses, best first."""
-        self.finished: list[Hypothesis] = []
-        """Finished hypotheses, best first."""
-        self.cap = cap
-        """Maximum target length, eos not counted."""
-        self._steps: list[_Found] = []
-        """The continuations that each step kept."""
+    parent: int
+    """Index of its parent among the hypotheses that the previous step kept, best first."""
+    token: int
+    log_prob: float
+    """The model's log-probability of `token`, before constraints."""
+    rank: float
+    """Sum of the log-probabilities of the hypothesis, after constraints."""
+    status: Status
 
-    def advance(self, found: _Found, beam_size: int, eos_id: int, length_penalty: float) -> None:
-        """Finish those of the W best that end; the W best of the others are the next beam."""
-        if eos_id in found.tokens[:beam_size]:
-            for rank, parent, token, log_prob in zip(*(x[:beam_size] for x in found), strict=True):
-                if token == eos_id and rank > -math.inf:
-                    ids, before = self.trace(parent)
-                    log_probs = (*before, log_prob)
-                    score = normalize_length(rank, len(log_probs), length_penalty)
-                    hypothesis = Hypothesis(ids, sum(log_probs), score, log_probs)
-                    bisect.insort(self.finished, hypothesis, key=lambda each: -each.score)
-        ranked = enumerate(zip(found.ranks, found.tokens, strict=True))
-        is_open = [n for n, (rank, token) in ranked if token != eos_id and rank > -math.inf]
-        kept = found.select(is_open[:beam_size] or [0])
-        self.ranks = kept.ranks if is_open else [-math.inf]
-        self._steps.append(kept)
 
-    def pad(self, width: int) -> _Found:
-        """Pad the beam to `width` hypotheses with copies of rank -inf; return its newest step."""
-        n_missing = width - len(self.ranks)
-        self.ranks += [-math.inf] * n_missing
-        for column in self._steps[-1][1:]:
-            column += column[:1] * n_missing
-        return self._steps[-1]
-
-    def trace(self, number: int) -> tuple[list[int], list[float]]:
-        """Return the tokens of a hypothesis, without bos, and the log-probability of each."""
-        tokens, log_probs = list[int](), list[float]()
-        for step in reversed(self._steps):
-            tokens.append(step.tokens[number])
-            log_probs.append(step.log_probs[number])
-            number = step.parents[number]
-        return tokens[::-1], log_probs[::-1]
-
-    def is_done(self, beam_size: int, n_best: int, length_penalty: float) -> bool:
-        """Return whether no unfinished hypothesis can still enter the n best."""
-        if len(self.finished) >= beam_size:
-            return True
-        reachable = best_reachable(
-            self.ranks[0],
-            n_tokens=len(self._steps),
-            max_tokens=self.cap + 1,
-            length_penalty=length_penalty,
-        )
-        enough = self.finished[n_best - 1 :]
-        return reachable <= (enough[0].score if enough else -math.inf)
+BeamObserver = Callable[[list[Continuation]], None]
+"""Called after each step of a beam search, for each unfinished sentence, with the possible ones
+among the 2W best continuations, best first."""
 
 
 def beam_search(
@@ -131,7 +66,7 @@ def beam_search(
     Each step ranks all continuations of a sentence's unfinished hypotheses. Among the W best, those
     that end in eos are finished; the W best without eos form the next beam. A sentence is done when
     W hypotheses have finished, or as soon as no unfinished one can still reach the n-th best
-    finished score (see `best_reachable`). Finished sentences are removed from the batch.
+    finished score. Finished sentences are removed from the batch.
 
     Args:
         step: next-token log-probabilities for a batch of B sentences.
@@ -149,41 +84,41 @@ def beam_search(
     Returns:
         a search that returns the hypotheses of each sentence, best first.
     """
-    beams = [_Beam(row, cap) for row, cap in enumerate(max_tgt_tokens.tolist())]
+    beams = [_Beam(row, cap, bos_id) for row, cap in enumerate(max_tgt_tokens.tolist())]
     live = list(beams)
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B', w); w is 1, then W
-    tokens = newest[:, :, None]  # (B', w, t), kept up to date only with a constraint
+    tokens = newest.new_empty(len(live), 1, 0)  # (B', w, t), kept up to date only with a constraint
     for n_generated in count_steps(max_tgt_tokens):
-        yield live[0].trace(0)[0]
+        yield [made.token for made in live[0].trace(0)]
         # 1. Score all continuations, and forbid some.
         log_probs = step(newest)  # (B', w, V)
+        sentences = [beam.sentence for beam in live]
+        must_end = [n_generated >= beam.cap for beam in live]
         allowed = constrain(
-            log_probs,
-            tokens,
-            [beam.row for beam in live],
-            constraint=constraint,
-            must_end=[n_generated >= beam.cap for beam in live],
-            eos_id=eos_id,
+            log_probs, tokens, sentences, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
         # 2. Rank the 2W best. Those of the first W that end are finished; the others go on.
-        for beam, found in zip(live, _rank(live, log_probs, allowed, 2 * beam_size), strict=True):
-            beam.advance(found, beam_size, eos_id, length_penalty)
+        ranked = _rank(
+            live, log_probs, allowed, beam_size, eos_id, with_dropped=observe is not None
+        )
+        for beam, continuations in zip(live, ranked, strict=True):
+            beam.advance(continuations, length_penalty)
             if observe is not None:
-                observe(_describe(found, eos_id, beam_size))
+                observe(continuations)
         # 3. Remove finished sentences from the batch.
         alive = compaction_indices([b.is_done(beam_size, n_best, length_penalty) for b in live])
         if not alive:
             break
         if len(alive) < len(live):
             rows = newest.new_tensor(alive)  # (B',)
-            live, tokens = [live[place] for place in alive], tokens[rows]
+            live, tokens = [live[row] for row in alive], tokens[rows]
             step.keep(rows)
         # 4. Let the state of the step follow the beam.
         # Narrower than W while fewer continuations are possible: a forced prefix is decoded once.
-        width = max(len(beam.ranks) for beam in live)
+        width = max(len(beam.newest) for beam in live)
         kept = [beam.pad(width) for beam in live]
-        parents = newest.new_tensor([step.parents for step in kept])  # (B', w)
-        newest = newest.new_tensor([step.tokens for step in kept])  # (B', w)
+        parents = newest.new_tensor([[made.parent for made in row] for row in kept])  # (B', w)
+        newest = newest.new_tensor([[made.token for made in row] for row in kept])  # (B', w)
         step.reorder(parents)
         if constraint is not None:
             tokens = tokens.gather(1, parents[:, :, None].expand(-1, -1, tokens.shape[2]))
@@ -191,27 +126,139 @@ def beam_search(
     return [beam.finished[:beam_size] for beam in beams]
 
 
-def _rank(live: list[_Beam], log_probs: Tensor, allowed: Tensor, n_candidates: int) -> list[_Found]:
-    """Rank the continuations of B' sentences, given (B', w, V) before and after constraints."""
-    sums = log_probs.new_tensor([beam.ranks for beam in live])  # (B', w)
-    n_candidates = min(n_candidates, log_probs[0].numel())
-    ranks, places = best_continuations(sums, allowed, n_candidates)  # (B', C) each
+class _Beam:
+    """The hypotheses of one sentence."""
+
+    def __init__(self, sentence: int, cap: int, bos_id: int) -> None:
+        """Start with one hypothesis: W identical ones would all continue alike."""
+        self.sentence = sentence
+        """Index in the input batch."""
+        self.cap = cap
+        """Maximum target length, eos not counted."""
+        self.newest = [Continuation(0, bos_id, 0.0, 0.0, "kept")]
+        """The newest tokens of the unfinished hypotheses, best first."""
+        self.finished: list[Hypothesis] = []
+        """Finished hypotheses, best first."""
+        self._steps: list[list[Continuation]] = []
+        """What `newest` was after each step."""
+
+    def advance(self, continuations: list[Continuation], length_penalty: float) -> None:
+        """Finish the hypotheses that end; those that are kept are the next beam."""
+        for last in continuations:
+            if last.status == "finished":
+                path = [*self.trace(last.parent), last]
+                log_probs = tuple(made.log_prob for made in path)
+                score = normalize_length(last.rank, len(path), length_penalty)
+                ids = [made.token for made in path[:-1]]
+                hypothesis = Hypothesis(ids, sum(log_probs), score, log_probs)
+                bisect.insort(self.finished, hypothesis, key=lambda each: -each.score)
+        self.newest = [made for made in continuations if made.status == "kept"]
+        self._steps.append(self.newest)
+
+    def pad(self, width: int) -> list[Continuation]:
+        """Pad the beam with copies of rank -inf; return the newest token of each hypothesis."""
+        n_missing = width - len(self.newest)
+        self.newest += [self.newest[0]._replace(rank=-math.inf)] * n_missing
+        return self.newest
+
+    def trace(self, number: int) -> list[Continuation]:
+        """Return the tokens of a hypothesis, without bos."""
+        path = []
+        for step in reversed(self._steps):
+            path.append(step[number])
+            number = step[number].parent
+        return path[::-1]
+
+    def is_done(self, beam_size: int, n_best: int, length_penalty: float) -> bool:
+        """Return whether no unfinished hypothesis can still enter the n best.
+
+        Log-probabilities are at most 0, so the sum of a hypothesis bounds that of what it becomes.
+        The normalized score is highest at the maximum length for a positive penalty, otherwise at
+        the minimum length; both include eos.
+        """
+        if len(self.finished) >= beam_size or not self.newest:
+            return True
+        n_tokens = 1 + (self.cap if length_penalty > 0 else len(self._steps))
+        reachable = normalize_length(self.newest[0].rank, n_tokens, length_penalty)
+        return len(self.finished) >= n_best and reachable <= self.finished[n_best - 1].score
+
+
+def _rank(
+    live: list[_Beam],
+    log_probs: Tensor,
+    allowed: Tensor,
+    beam_size: int,
+    eos_id: int,
+    *,
+    with_dropped: bool,
+) -> Iterator[list[Continuation]]:
+    """Yield the possible ones of the 2W best continuations of each of B' sentences, best first.
+
+    Takes the log-probabilities (B', w, V) before and after constraints. Those that are dropped are
+    of interest for display only.
+    """
     n_pieces = log_probs.shape[2]
+    sums = log_probs.new_tensor([[made.rank for made in beam.newest] for beam in live])  # (B', w)
+    n_candidates = min(2 * beam_size, log_probs[0].numel())
+    ranks, places = best_continuations(sums, allowed, n_candidates)  # (B', C) each
     chosen = log_probs.flatten(1).gather(1, places)  # (B', C)
-    columns = [x.tolist() for x in (ranks, places // n_pieces, places % n_pieces, chosen)]
-    refuse_nan(itertools.chain.from_iterable(columns[3]))
-    return list(itertools.starmap(_Found, zip(*columns, strict=True)))
+    columns = [x.tolist() for x in (places // n_pieces, places % n_pieces, chosen, ranks)]
+    for row in zip(*columns, strict=True):
+        continuations: list[Continuation] = []
+        n_kept = 0
+        for number, (parent, token, log_prob, rank) in enumerate(zip(*row, strict=True)):
+            if rank == -math.inf or (n_kept == beam_size <= number and not with_dropped):
+                break
+            status: Status = "dropped"
+            if token != eos_id and n_kept < beam_size:
+                status, n_kept = "kept", n_kept + 1
+            elif token == eos_id and number < beam_size:
+                status = "finished"
+            continuations.append(Continuation(parent, token, log_prob, rank, status))
+        check_finite(row[3][:1])
+        yield continuations
 
 
-def _describe(found: _Found, eos_id: int, beam_size: int) -> list[Continuation]:
-    """Return the possible continuations of one sentence, with what becomes of each."""
-    described: list[Continuation] = []
-    n_kept = 0
-    for number, (rank, parent, token, log_prob) in enumerate(zip(*found, strict=True)):
-        status: Status = "dropped"
-        if token != eos_id and n_kept < beam_size:
-            status, n_kept = "kept", n_kept + 1
-        elif token == eos_id and number < beam_size:
-            status = "finished"
-        described.append(Continuation(parent, token, log_prob, rank, status))
-    return [each for each in described if each.rank > -math.inf]
+N_COLUMNS = 256
+"""Number of columns into which `best_continuations` arranges a vocabulary."""
+
+MIN_NUMBERS = 2**15
+"""Number of elements below which a plain top-k is faster."""
+
+
+def best_continuations(sums: Tensor, log_probs: Tensor, n_candidates: int) -> tuple[Tensor, Tensor]:
+    """Return the best continuations of all hypotheses of each sentence.
+
+    A plain top-k over W x V sums is the slowest part of a beam step on a CPU. With the vocabulary
+    arranged in columns, the k best sums lie in the k columns with the largest maxima, so only the
+    elements of those are ranked. The result is exact.
+
+    Args:
+        sums: (B, W) log-probability of each hypothesis.
+        log_probs: (B, W, V) next-token log-probabilities.
+        n_candidates: C, at most W V.
+
+    Returns:
+        sums (B, C) in descending order, and indices (B, C): parent times V plus token.
+    """
+    _, width, n_pieces = log_probs.shape
+    n_columns = min(N_COLUMNS, n_pieces)
+    if log_probs.numel() < MIN_NUMBERS or n_columns * width < n_candidates:
+        top, places = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
+        return top, places
+    n_even = n_pieces - n_pieces % n_columns
+    table = torch.unflatten(log_probs[..., :n_even], 2, (-1, n_columns))  # (B, W, n, columns)
+    maxima = table.amax(2)  # (B, W, columns)
+    last_row = maxima[..., : n_pieces - n_even]
+    torch.maximum(last_row, log_probs[..., n_even:], out=last_row)
+    maxima = (maxima + sums[:, :, None]).flatten(1)  # (B, W columns)
+    chosen = maxima.topk(n_candidates, sorted=False).indices  # (B, C)
+    parents = chosen // n_columns  # (B, C)
+    rows = torch.arange(0, n_pieces, n_columns, device=sums.device)  # (n,)
+    tokens = (chosen % n_columns)[:, :, None] + rows  # (B, C, n)
+    is_outside = tokens >= n_pieces
+    places = (tokens.clamp_(max=n_pieces - 1) + parents[:, :, None] * n_pieces).flatten(1)
+    inside = log_probs.flatten(1).gather(1, places).view(tokens.shape)  # (B, C, n)
+    inside = inside + sums.gather(1, parents)[:, :, None]
+    top, index = inside.masked_fill_(is_outside, -torch.inf).flatten(1).topk(n_candidates)
+    return top, places.gather(1, index)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
-from hubnmt.decoding.types import Constraint
+from hubnmt.decoding.search import Constraint
 
 
 def combine(constraints: Sequence[Constraint]) -> Constraint | None:
@@ -51,6 +50,36 @@ def repetition_control(
         return torch.where(contains_prefix[:, :, None], controlled, log_probs)
 
     return [control] if no_repeat_ngram_size or repetition_penalty != 1 else []
+
+
+def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:
+    """Forbid tokens that would complete an n-gram the hypothesis already contains.
+
+    Takes and gives log_probs (B, W, V); `tokens` (B, W, t) are those so far, without bos.
+
+    Source: Paulus et al. 2017, section 2.5, https://arxiv.org/abs/1705.04304
+    """
+    if tokens.shape[2] < n:
+        return log_probs
+    windows = tokens.unfold(2, n, 1)  # (B, W, t - n + 1, n)
+    latest = tokens[:, :, tokens.shape[2] - n + 1 :]  # (B, W, n - 1)
+    is_repeat = (windows[..., :-1] == latest[:, :, None]).all(-1)  # (B, W, t - n + 1)
+    penalty = torch.zeros_like(is_repeat, dtype=log_probs.dtype)
+    penalty = penalty.masked_fill(is_repeat, -torch.inf)
+    return log_probs.scatter_add(2, windows[..., -1], penalty)
+
+
+def penalize_repetition(log_probs: Tensor, tokens: Tensor, penalty: float) -> Tensor:
+    """Multiply the log-probabilities of tokens (B, W, t) that a hypothesis contains by a penalty.
+
+    Values above 1 make repetition less likely, below 1 more likely. Takes and gives log_probs
+    (B, W, V).
+
+    Source: Keskar et al. 2019, section 4.1, https://arxiv.org/abs/1909.05858, on log-probabilities.
+    """
+    if tokens.shape[2] == 0:
+        return log_probs
+    return log_probs.scatter(2, tokens, log_probs.gather(2, tokens) * penalty)
 
 
 def limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:

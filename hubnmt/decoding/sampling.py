@@ -1,154 +1,150 @@
-"""Sampling with temperature, top-k and top-p.
+"""Greedy search and sampling: choose one token after the other."""
 
-Each sentence has its own random generator, so its samples do not depend on the rest of the batch.
-"""
-
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from hubnmt.decoding.scoring import (
+from hubnmt.decoding.search import (
+    Constraint,
+    Search,
+    Step,
+    check_finite,
     compaction_indices,
     constrain,
     count_steps,
-    refuse_nan,
-    warp_for_sampling,
+    make_hypothesis,
 )
-from hubnmt.decoding.types import Constraint, Hypothesis, Search, Step, make_hypothesis
+
+Choose = Callable[[Tensor, Sequence[int]], Tensor]
+"""`(log_probs (B', w, V), sentences) -> tokens (B', W)`; w is 1 at the first step, then W."""
 
 
-@dataclasses.dataclass(slots=True)
-class _Live:
-    """Samples of the unfinished sentences."""
-
-    rows: Tensor
-    """(B',) index of each sentence in the input batch."""
-    caps: Tensor
-    """(B',) maximum target length, eos not counted."""
-    tokens: Tensor
-    """(B', w, t), bos first; w is 1, then W. Finished samples repeat eos."""
-    log_probs: Tensor
-    """(B', w, t - 1), the model's log-probability of each token."""
-    ended: Tensor
-    """(B', w) bool, True = finished."""
-
-    @classmethod
-    def begin(cls, max_tgt_tokens: Tensor, bos_id: int) -> "_Live":
-        """Start with one row per sentence: all its samples share bos."""
-        n_sentences, device = len(max_tgt_tokens), max_tgt_tokens.device
-        return cls(
-            rows=torch.arange(n_sentences, device=device),
-            caps=max_tgt_tokens,
-            tokens=torch.full((n_sentences, 1, 1), bos_id, device=device),
-            log_probs=torch.zeros(n_sentences, 1, 0, device=device),
-            ended=torch.zeros(n_sentences, 1, dtype=torch.bool, device=device),
-        )
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of tokens including the next one: bos takes its place in the count."""
-        return self.tokens.shape[2]
-
-    def fork(self, n_samples: int) -> Tensor:
-        """Expand each sentence to W samples; return their parents (B', W)."""
-        self.tokens = self.tokens.expand(-1, n_samples, -1)
-        self.log_probs = self.log_probs.expand(-1, n_samples, -1)
-        self.ended = self.ended.expand(-1, n_samples)
-        return torch.zeros_like(self.ended, dtype=torch.int64)
-
-    def append(self, token: Tensor, log_probs: Tensor, eos_id: int) -> Tensor:
-        """Append the sampled tokens (B', W), given the model's log_probs (B', w, V).
-
-        Returns:
-            (B', W) bool, True = finished by this token.
-        """
-        token = token.masked_fill(self.ended, eos_id)
-        log_probs = log_probs.expand(-1, token.shape[1], -1)
-        self.log_probs = torch.cat((self.log_probs, log_probs.gather(2, token[:, :, None])), dim=2)
-        self.tokens = torch.cat((self.tokens, token[:, :, None]), dim=2)
-        has_eos = token == eos_id
-        ends = has_eos & ~self.ended
-        self.ended = has_eos
-        return ends
-
-    def keep(self, alive: Tensor) -> None:
-        """Keep only the sentences with these indices (B'',)."""
-        self.rows, self.caps, self.tokens, self.log_probs, self.ended = (
-            x[alive] for x in (self.rows, self.caps, self.tokens, self.log_probs, self.ended)
-        )
+def most_probable(log_probs: Tensor, _: Sequence[int]) -> Tensor:
+    """Choose the most probable token, which makes `generate` greedy search; see `Choose`."""
+    return log_probs.max(-1).indices  # faster than argmax
 
 
-def sample(
+def random_choice(
+    generators: Sequence[torch.Generator],
+    *,
+    n_samples: int,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+) -> Choose:
+    """Return a function that draws a token for each of W = `n_samples` samples of each sentence.
+
+    Args:
+        generators: on the CPU, one per sentence, so that its samples do not depend on the others'.
+        n_samples: W.
+        temperature: see `warp_for_sampling`, as for the other two.
+        top_k: number of most probable tokens to sample from; 0 means all.
+        top_p: probability mass to sample from.
+    """
+
+    def draw(log_probs: Tensor, sentences: Sequence[int]) -> Tensor:
+        warped = warp_for_sampling(log_probs, temperature=temperature, top_k=top_k, top_p=top_p)
+        # The exponential race: with E_i exponential, argmin of E_i / p_i is i with probability p_i.
+        noise = [
+            torch.empty(n_samples, log_probs.shape[2]).exponential_(generator=generators[sentence])
+            for sentence in sentences
+        ]
+        return (warped - torch.stack(noise).to(warped).log()).argmax(-1)  # (B', W)
+
+    return draw
+
+
+class _Target(NamedTuple):
+    """A target with the log-probability of each of its tokens."""
+
+    tokens: list[int]
+    """Without bos; eos last if finished."""
+    log_probs: list[float]
+
+
+def generate(
     step: Step,
     *,
     bos_id: int,
     eos_id: int,
     max_tgt_tokens: Tensor,
-    n_samples: int,
-    generators: Sequence[torch.Generator],
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
+    choose: Choose = most_probable,
     length_penalty: float = 1.0,
     constraint: Constraint | None = None,
 ) -> Search:
-    """Sample W = `n_samples` translations of each sentence.
+    """Choose the tokens of W targets of each sentence one after the other, until eos.
 
-    Args, beside those of `beam_search`:
-        generators: B random generators on the CPU, one per sentence.
-        temperature: see `scoring.warp_for_sampling`.
-        top_k: number of most probable tokens to sample from; 0 means all.
-        top_p: probability mass to sample from.
+    `choose` selects them: `most_probable` for greedy search, with W = 1, or a `random_choice`. The
+    other parameters are those of `beam_search`.
 
     Returns:
-        a search that returns the samples of each sentence, best first; `log_prob` is the model's,
-        before warping.
+        a search that returns W hypotheses of each sentence, best first.
     """
-    results: list[list[Hypothesis]] = [[] for _ in generators]
-    live = _Live.begin(max_tgt_tokens, bos_id)
-    for _ in count_steps(max_tgt_tokens):
-        yield [token for token in live.tokens[0, 0, 1:].tolist() if token != eos_id]
-        log_probs = step(live.tokens[:, :, -1])  # (B', w, V)
-        refuse_nan(log_probs[:, :, eos_id].flatten().tolist())
-        must_end = (live.n_tokens > live.caps).tolist()
+    caps = max_tgt_tokens.tolist()
+    targets = [[_Target([], [])] for _ in caps]
+    live = list(range(len(caps)))  # the B' unfinished sentences
+    newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B', w); w is 1, then W
+    tokens = newest.new_empty(len(live), 1, 0)  # (B', w, t), kept up to date only with a constraint
+    for n_generated in count_steps(max_tgt_tokens):
+        yield [token for token in targets[live[0]][0].tokens if token != eos_id]
+        # 1. Score all continuations, and forbid some.
+        log_probs = step(newest)  # (B', w, V)
+        must_end = [n_generated >= caps[row] for row in live]
         allowed = constrain(
-            log_probs,
-            live.tokens,
-            live.rows.tolist(),
-            constraint=constraint,
-            must_end=must_end,
-            eos_id=eos_id,
+            log_probs, tokens, live, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
-        warped = warp_for_sampling(allowed, temperature=temperature, top_k=top_k, top_p=top_p)
-        if live.n_tokens == 1:
-            step.reorder(live.fork(n_samples))
-        token = _draw(warped, n_samples, [generators[row] for row in live.rows.tolist()])
-        for b, w in live.append(token, log_probs, eos_id).nonzero().tolist():
-            ids = live.tokens[b, w, 1:-1].tolist()
-            token_log_probs = live.log_probs[b, w].tolist()
-            results[int(live.rows[b])].append(make_hypothesis(ids, token_log_probs, length_penalty))
-        done = live.ended.all(1)  # (B',)
-        if done.any():
-            alive = live.rows.new_tensor(compaction_indices(done.tolist()))
-            live.keep(alive)
-            step.keep(alive)
-        if not len(live.rows):
-            break
-    return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in results]
+        # 2. Choose one for each target. All targets of a sentence share its first step.
+        newest = choose(allowed, live)  # (B', W)
+        width = newest.shape[1]
+        chosen = log_probs.expand(-1, width, -1).gather(2, newest[:, :, None])[:, :, 0]  # (B', W)
+        if n_generated == 0:
+            step.reorder(torch.zeros_like(newest))
+            targets = [[_Target([], []) for _ in range(width)] for _ in caps]
+        for row, ids, values in zip(live, newest.tolist(), chosen.tolist(), strict=True):
+            check_finite(values)
+            for target, token, log_prob in zip(targets[row], ids, values, strict=True):
+                if target.tokens[-1:] != [eos_id]:
+                    target.tokens.append(token)
+                    target.log_probs.append(log_prob)
+        # 3. Remove finished sentences from the batch.
+        ended = [all(target.tokens[-1] == eos_id for target in targets[row]) for row in live]
+        if constraint is not None:
+            tokens = torch.cat((tokens.expand(-1, width, -1), newest[:, :, None]), dim=2)
+        if any(ended):
+            alive = compaction_indices(ended)
+            live = [live[place] for place in alive]
+            if not live:
+                break
+            rows = newest.new_tensor(alive)  # (B'',)
+            newest, tokens = newest[rows], tokens[rows]
+            step.keep(rows)
+    found = [[make_hypothesis(t[:-1], p, length_penalty) for t, p in row] for row in targets]
+    return [sorted(row, key=lambda hypothesis: -hypothesis.score) for row in found]
 
 
-def _draw(log_probs: Tensor, n_samples: int, generators: Sequence[torch.Generator]) -> Tensor:
-    """Draw one token for each of W samples: (B, 1 or W, V) to (B, W).
+def warp_for_sampling(log_probs: Tensor, *, temperature: float, top_k: int, top_p: float) -> Tensor:
+    """Apply temperature, top-k and top-p filtering to log_probs (..., V).
 
-    Uses the exponential race: the argmin of E_i / p_i, with E_i exponential, is i with
-    probability p_i.
+    Of the `top_k` best (0 for all) the smallest set with the probability `top_p` is kept.
+
+    Returns:
+        (..., V) renormalized log-probabilities, -inf where filtered.
+
+    Source: Fan et al. 2018 (top-k), https://arxiv.org/abs/1805.04833; Holtzman et al. 2020 (top-p),
+    https://arxiv.org/abs/1904.09751
     """
-    noise = torch.stack(
-        [
-            torch.empty(n_samples, log_probs.shape[2]).exponential_(generator=generator)
-            for generator in generators
-        ]
-    ).to(log_probs)  # (B, W, V)
-    return (log_probs - noise.log()).argmax(-1)  # (B, W)
+    # Subtract the maximum first, so that no temperature can overflow all values.
+    shifted = log_probs - log_probs.amax(-1, keepdim=True)
+    warped = torch.where(shifted == 0, 0.0, shifted / temperature).log_softmax(-1)
+    if 0 < top_k < warped.shape[-1]:
+        kept = warped.topk(top_k).indices  # (..., k)
+        cut = torch.ones_like(warped, dtype=torch.bool).scatter(-1, kept, value=False)
+        warped = warped.masked_fill(cut, -torch.inf)
+    if top_p < 1:
+        ranked, order = warped.log_softmax(-1).sort(-1, descending=True)  # (..., V)
+        mass_before = ranked.exp().cumsum(-1) - ranked.exp()
+        cut = torch.zeros_like(order, dtype=torch.bool).scatter(-1, order, mass_before >= top_p)
+        warped = warped.masked_fill(cut, -torch.inf)
+    return warped.log_softmax(-1)

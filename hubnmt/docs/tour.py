@@ -20,8 +20,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from hubnmt import Translator
-from hubnmt.decoding.beam import beam_search
-from hubnmt.decoding.types import run_search
+from hubnmt.decoding import beam_search, run_search
 from hubnmt.inference.model_step import ModelStep
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.model.embedding import sinusoidal_positions

@@ -16,8 +16,7 @@ import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
-from hubnmt.decoding import ForcedPrefix, Hypothesis, Search
-from hubnmt.decoding.types import make_hypothesis
+from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, make_hypothesis
 from hubnmt.inference.ctranslate2_export import N_POSITIONS, open_ctranslate2
 from hubnmt.inference.engine import TorchEngine, choose_distinct, max_tgt_tokens
 from hubnmt.inference.scoring import Pairs

@@ -21,11 +21,11 @@ from hubnmt.decoding import (
     Search,
     beam_search,
     combine,
-    greedy_search,
+    generate,
     limit_new_tokens,
+    random_choice,
     repetition_control,
     run_search,
-    sample,
 )
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.fast_layers import with_fast_layers
@@ -147,17 +147,16 @@ class TorchEngine:
             "constraint": combine(constraints),
         }
         if decoding.sample:
-            search = sample(
-                step,
-                **shared,
+            draw = random_choice(
+                [_generator(decoding.seed, row) for row in rows],
                 n_samples=decoding.n_best,
-                generators=[_generator(decoding.seed, row) for row in rows],
                 temperature=decoding.temperature,
                 top_k=decoding.top_k,
                 top_p=decoding.top_p,
             )
+            search = generate(step, **shared, choose=draw)
         elif decoding.beam_size == 1:
-            search = greedy_search(step, **shared)
+            search = generate(step, **shared)
         else:
             # For n-best lists request all W hypotheses, since some may have the same text.
             width = decoding.beam_size

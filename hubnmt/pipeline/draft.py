@@ -8,8 +8,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hubnmt.decoding import Hypothesis
-from hubnmt.decoding.types import make_hypothesis
+from hubnmt.decoding import Hypothesis, make_hypothesis
 from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.inference.scoring import Pairs

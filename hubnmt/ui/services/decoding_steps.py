@@ -6,8 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from hubnmt.attention.replay import next_log_probs
-from hubnmt.decoding import Continuation
-from hubnmt.decoding.scoring import normalize_length, warp_for_sampling
+from hubnmt.decoding import Continuation, normalize_length, warp_for_sampling
 from hubnmt.errors import InputError
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.text.tokenizer import Tokenizer

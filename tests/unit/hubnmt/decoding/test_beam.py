@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt.decoding import Hypothesis, beam_search, greedy_search, run_search
+from hubnmt.decoding import Hypothesis, beam_search, generate, run_search
+from hubnmt.decoding.beam import best_continuations
 from tests.tables import TableStep, random_table, search_exhaustively, search_slowly
 
 BOS, EOS, V = 7, 2, 4
@@ -58,13 +59,31 @@ def test_beam_of_one_is_greedy(length_penalty: float) -> None:
     tables = [random_table(seed, eos_bonus=seed % 2) for seed in range(40)]
     caps = [seed % 9 for seed in range(40)]
     found = search(TableStep(tables), caps, beam_size=1, length_penalty=length_penalty)
-    expected = run_search(
-        greedy_search(
-            TableStep(tables),
-            **IDS,
-            max_tgt_tokens=torch.tensor(caps),
-            length_penalty=length_penalty,
-        )
-    )
+    options = {"max_tgt_tokens": torch.tensor(caps), "length_penalty": length_penalty}
+    expected = run_search(generate(TableStep(tables), **IDS, **options))
     for mine, theirs in zip(found, expected, strict=True):
         assert_same(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_candidates"),
+    [
+        ((3, 1, 50_001), 7),
+        ((7, 5, 8000), 10),
+        ((2, 5, 130), 6),
+        ((1, 2, 5), 10),
+        ((3, 1, 20_001), 1),
+    ],
+)
+def test_best_continuations_are_those_of_a_plain_top_k(
+    shape: tuple[int, int, int], n_candidates: int
+) -> None:
+    sums, log_probs = torch.randn(shape[:2]), torch.randn(shape)
+    log_probs[:, -1, 3:40] = -torch.inf
+    log_probs[0, :, 20:] = -torch.inf
+    top, places = best_continuations(sums, log_probs, n_candidates)
+    expected, index = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
+    assert torch.equal(top, expected)
+    is_possible = expected > -torch.inf
+    assert torch.equal(places[is_possible], index[is_possible])
+    assert places.max() < shape[1] * shape[2]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding import ForcedPrefix, Search, run_search
-from hubnmt.decoding.scoring import block_repeated_ngrams, penalize_repetition
+from hubnmt.decoding.constraints import block_repeated_ngrams, penalize_repetition
 from hubnmt.inference.engine import force_prefix
 from hubnmt.text.tokenizer import Tokenizer
 from tests.tables import SEARCHES

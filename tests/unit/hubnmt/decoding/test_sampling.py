@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt.decoding import Hypothesis, greedy_search, run_search, sample
-from hubnmt.decoding.scoring import warp_for_sampling
+from hubnmt.decoding import Hypothesis, generate, random_choice, run_search, warp_for_sampling
 from tests.tables import TableStep, random_table
 
 BOS, EOS = 7, 2
@@ -35,16 +34,8 @@ def draw(
     **options: Any,
 ) -> list[list[Hypothesis]]:
     generators = [torch.Generator().manual_seed(seed) for seed in seeds or range(len(caps))]
-    return run_search(
-        sample(
-            step,
-            **IDS,
-            max_tgt_tokens=torch.tensor(caps),
-            n_samples=n_samples,
-            generators=generators,
-            **options,
-        )
-    )
+    choose = random_choice(generators, n_samples=n_samples, **options)
+    return run_search(generate(step, **IDS, max_tgt_tokens=torch.tensor(caps), choose=choose))
 
 
 def all_targets(temperature: float = 1.0) -> dict[tuple[int, ...], float]:
@@ -102,7 +93,7 @@ def test_the_narrowest_sampling_is_greedy(options: dict[str, Any]) -> None:
     tables = [random_table(seed, eos_bonus=seed % 2) for seed in range(25)]
     caps = [seed % 8 for seed in range(25)]
     drawn = draw(TableStep(tables), caps, n_samples=2, **options)
-    greedy = run_search(greedy_search(TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps)))
+    greedy = run_search(generate(TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps)))
     for found, (expected,) in zip(drawn, greedy, strict=True):
         assert [each.ids for each in found] == [expected.ids] * 2
         assert found[0].log_prob == pytest.approx(expected.log_prob, rel=1e-5)
