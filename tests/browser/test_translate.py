@@ -81,11 +81,17 @@ def test_decoding_options(visit: Any):
     visit.until_value(number["Alternatives"], "2")
     visit.until_checked(best, is_on=False)
     page.get_by_label("Forced prefix").fill("Yesterday ")
-    assert visit.translate("Zwei Frauen lachen.").startswith("Yesterday ")
+    text = visit.translate("Zwei Frauen lachen.")
+    assert text.startswith("Yesterday ")
     visit.inside("Alternatives")
     assert page.locator(".alternatives button").count() <= 2
     page.click("#clear")
     visit.until_value(page.get_by_label("Forced prefix"), "")
+    assert (page.input_value("#source textarea"), visit.target) == ("", "")
+    page.get_by_role("button", name="Undo").click()
+    visit.until_value(page.get_by_label("Forced prefix"), "Yesterday ")
+    visit.until_target(text)
+    assert page.input_value("#source textarea") == "Zwei Frauen lachen."
 
 
 NO_CLIPBOARD = "Object.defineProperty(navigator, 'clipboard', { value: undefined })"
@@ -221,13 +227,42 @@ def test_words_that_the_model_is_unsure_of_are_underlined(visit: Any):
     assert heights[0] == heights[1]
     visit.inside("Alternatives")
     assert page.locator(".alternatives u.doubted").count() > 0
+    for _ in range(2):  # light and dark
+        line, paper = page.evaluate(
+            """() => [
+              getComputedStyle(document.querySelector('#target .under u')).textDecorationColor,
+              getComputedStyle(document.querySelector('#target')).backgroundColor,
+            ]"""
+        )
+        assert _contrast(line, paper) >= 3
+        page.get_by_label("Switch between light and dark").click()
     page.fill("#source textarea", "Zwei")
     assert not shown.is_visible()
+
+
+def _contrast(first: str, second: str) -> float:
+    """Return the contrast ratio of two colours like `rgb(1, 2, 3)`, as WCAG 2 defines it."""
+
+    def luminance(colour: str) -> float:
+        levels = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in levels]
+        return sum(share * v for share, v in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted(map(luminance, (first, second)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_the_keyboard_reaches_everything_and_stays_there(visit: Any):
     page = visit.page
     visit.translate(TEXT)
+    outline = "(each) => getComputedStyle(document.querySelector(each)).outlineStyle"
+    for field, framed in (("#source textarea", "#source"), ("#target textarea", "#target")):
+        page.focus(field)
+        assert page.evaluate(outline, framed) == "solid"
+    page.focus("#card summary")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate(outline, "#card") == "solid"
     visit.inside("Steer")
     active = (
         "document.activeElement.closest('section')?.className + document.activeElement.innerText"

@@ -14,20 +14,28 @@ STATE = "document.querySelector('#target').dataset.state"
 
 def test_the_translation_follows_the_text(visit: Any):
     page = visit.page
+    page.evaluate(
+        """() => {
+          window.said = [];
+          const line = document.querySelector('.announced');
+          const watch = () => line.textContent && window.said.push(line.textContent);
+          new MutationObserver(watch).observe(line, { childList: true, characterData: true });
+        }"""
+    )
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
     page.click("#source textarea")
-    page.keyboard.type("Zwei Frauen", delay=20)
-    page.wait_for_function("document.querySelector('#target textarea').value")
-    page.wait_for_function(f"{STATE} === ''")
-    assert (
-        len([name for name in asked if name.startswith("join")]) < 4
-    )  # one for the text, one for its inspection
-    page.keyboard.type(" lachen.", delay=20)
+    page.keyboard.type("Ein Hund rennt im Schnee und zwei Frauen lachen.", delay=80)
+    # Without a pause: translated all along, and not at every key; read out once.
+    assert 2 <= len([name for name in asked if name.startswith("join")]) < 20
     assert page.evaluate(STATE)
-    page.wait_for_function("document.querySelector('.announced').innerText.includes('laugh')")
-    assert page.evaluate(STATE) == ""
+    page.wait_for_function(f"{STATE} === ''")
+    page.wait_for_function("window.said.length")
+    page.wait_for_timeout(500)
+    assert len(page.evaluate("window.said")) == 1
     assert page.inner_text(".announced").startswith(f"Translation: {visit.target}")
+    page.click("#copy")
+    page.wait_for_function("window.said.at(-1) === 'Copied'")
     # An older translation is ended by a newer one, and both by an empty field.
     page.fill("#source textarea", "Ein Mann schläft. " * 40)
     page.keyboard.press("Control+Enter")
@@ -65,44 +73,6 @@ def test_what_is_not_translated_yet_is_marked(visit: Any):
     page.reload()
     page.wait_for_selector("#source textarea")
     assert not page.get_by_label("Translate as I type").is_checked()
-
-
-def test_clear_is_undone(visit: Any):
-    page = visit.page
-    first = visit.translate("Zwei Frauen lachen.")
-    visit.open_options()
-    page.get_by_label("Forced prefix").fill("Two")
-    page.click("#clear")
-    visit.until_value(page.get_by_label("Forced prefix"), "")
-    assert (page.input_value("#source textarea"), visit.target) == ("", "")
-    page.get_by_role("button", name="Undo").click()
-    visit.until_value(page.get_by_label("Forced prefix"), "Two")
-    visit.until_target(first)
-    assert page.input_value("#source textarea") == "Zwei Frauen lachen."
-
-
-def test_typing_without_a_pause_is_translated_all_along_and_read_out_once(visit: Any):
-    page = visit.page
-    page.evaluate(
-        """() => {
-          window.said = [];
-          const line = document.querySelector('.announced');
-          const watch = () => line.textContent && window.said.push(line.textContent);
-          new MutationObserver(watch).observe(line, { childList: true, characterData: true });
-        }"""
-    )
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
-    page.click("#source textarea")
-    page.keyboard.type("Ein Hund rennt im Schnee und zwei Frauen lachen.", delay=80)
-    assert len([name for name in asked if name.startswith("join")]) >= 2  # one before the end
-    page.wait_for_function(f"{STATE} === ''")
-    page.wait_for_function("window.said.length")
-    page.wait_for_timeout(500)
-    assert len(page.evaluate("window.said")) == 1
-    assert page.inner_text(".announced").startswith(f"Translation: {visit.target}")
-    page.click("#copy")
-    page.wait_for_function("window.said.at(-1) === 'Copied'")
 
 
 def test_changed_options_translate_again(visit: Any):
@@ -188,37 +158,3 @@ def test_a_reload_keeps_the_text_and_an_old_link_does_not_come_back(visit: Any, 
     told.wait_for()
     assert told.inner_text().startswith("The model user/<b>model cannot be opened by a link")
     visit.until_value(page.locator("#source textarea"), "Hallo")
-
-
-def test_focus_is_seen_and_the_line_below_uncertain_words(visit: Any):
-    page = visit.page
-    visit.translate("Zwei Schwammtaucherinnen kichern über Quantenchromodynamik.")
-    outline = "(each) => getComputedStyle(document.querySelector(each)).outlineStyle"
-    for field, framed in (("#source textarea", "#source"), ("#target textarea", "#target")):
-        page.focus(field)
-        assert page.evaluate(outline, framed) == "solid"
-    page.focus("#card summary")
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Tab")
-    assert page.evaluate(outline, "#card") == "solid"
-    for _ in range(2):  # light and dark
-        line, paper = page.evaluate(
-            """() => [
-              getComputedStyle(document.querySelector('#target .under u')).textDecorationColor,
-              getComputedStyle(document.querySelector('#target')).backgroundColor,
-            ]"""
-        )
-        assert _contrast(line, paper) >= 3
-        page.get_by_label("Switch between light and dark").click()
-
-
-def _contrast(first: str, second: str) -> float:
-    """Return the contrast ratio of two colours like `rgb(1, 2, 3)`, as WCAG 2 defines it."""
-
-    def luminance(colour: str) -> float:
-        levels = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
-        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in levels]
-        return sum(share * v for share, v in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-    low, high = sorted(map(luminance, (first, second)))
-    return (high + 0.05) / (low + 0.05)
