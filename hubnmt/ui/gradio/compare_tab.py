@@ -18,9 +18,9 @@ from hubnmt.ui.gradio.model_picker import ModelPicker
 from hubnmt.ui.gradio.options import OptionsPanel
 from hubnmt.ui.gradio.translate_tab import source_texts
 from hubnmt.ui.html import results
-from hubnmt.ui.services.compare import compare
 from hubnmt.ui.services.decoding_controls import BEST, read_options
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry
+from hubnmt.ui.services.translate import compare
 
 LEAD = (
     "Translate the same text with two models or two decoding configurations. Differing words are "

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hubnmt.errors import HubNMTError, InputError, ModelNotFoundError
-from hubnmt.text.languages import Detected, detect_languages, language_name, main_tag
+from hubnmt.text.languages import Detected, detect_languages, language_name
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.registry import ModelRegistry, find_model, list_pairs
 from hubnmt.ui.services.text_format import public_message
@@ -105,7 +105,7 @@ def translate(registry: ModelRegistry, query: Query) -> dict[str, Any]:
 
 def languages(registry: ModelRegistry) -> list[dict[str, Any]]:
     """List the languages and those each can be translated to."""
-    pairs = _list_pairs(registry)
+    pairs = dict.fromkeys(list_pairs(registry).values())
     codes = dict.fromkeys(code for pair in pairs for code in pair)
     return [
         {
@@ -117,14 +117,9 @@ def languages(registry: ModelRegistry) -> list[dict[str, Any]]:
     ]
 
 
-def _list_pairs(registry: ModelRegistry) -> list[tuple[str, str]]:
-    pairs = list_pairs(registry).values()
-    return list(dict.fromkeys((main_tag(src), main_tag(tgt)) for src, tgt in pairs))
-
-
 def _detect(registry: ModelRegistry, text: str) -> Detected:
     """Return the most probable source language that a model of the page translates."""
-    known = {src for src, _ in _list_pairs(registry)}
+    known = {src for src, _ in list_pairs(registry).values()}
     for found in detect_languages(text):
         if found.language in known:
             return found

@@ -172,15 +172,8 @@ def _add_endpoints(registry: ModelRegistry) -> None:
     for name in ("translate", "attention", "score"):
         api(as_client(getattr(endpoints, name)), api_name=name, **HEAVY)
     api(client_errors()(endpoints.models), api_name="models")
-    _add_translate_file(endpoints)
-
-
-def _add_translate_file(endpoints: Endpoints) -> None:
-    """Register `/translate_file` on hidden components.
-
-    Only a `gr.File` input verifies that a path is an upload of this page and not another file of
-    the server.
-    """
+    # On hidden components: only a `gr.File` input verifies that a path is an upload of this page
+    # and not another file of the server.
     with gr.Row(visible=False):
         texts = [gr.Textbox("", label=label) for label in ("Model", "Source column")]
         inputs = [gr.File(label="File"), *texts, gr.Checkbox(True, label="Has a header")]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import gradio as gr
 
 from hubnmt.errors import HubNMTError
-from hubnmt.text.languages import language_name, main_tag
+from hubnmt.text.languages import language_name
 from hubnmt.ui.gradio.events import (
     ASSETS,
     QUIET,
@@ -217,7 +217,7 @@ class TranslateTab:
 
     def _show(self, text: str, model: str, timed: TimedTranslation) -> dict[str, Any]:
         found = timed.translation
-        known = {main_tag(src) for src, _ in list_pairs(self._registry).values()}
+        known = {src for src, _ in list_pairs(self._registry).values()}
         better = found.detected_language if found.detected_language in known else ""
         state = page_state(text, model, found, self._registry.get(model))
         return {

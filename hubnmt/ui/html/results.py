@@ -4,9 +4,9 @@ import html
 from collections.abc import Sequence
 
 from hubnmt.ui.html.facts import fact_row
-from hubnmt.ui.services.compare import Side, Span
 from hubnmt.ui.services.files import FileJob, RowWarnings
 from hubnmt.ui.services.text_format import sentence, short_duration
+from hubnmt.ui.services.translate import Side, Span
 
 MAX_WARNED = 20
 """Maximum rows of a file whose warnings are shown."""

@@ -16,7 +16,7 @@ from hubnmt.types import Candidate, Translation
 from hubnmt.ui.services import decoding_controls, limits
 from hubnmt.ui.services.files import translate_file
 from hubnmt.ui.services.inspection import attend_candidate
-from hubnmt.ui.services.registry import ModelRegistry, find_model, list_pairs
+from hubnmt.ui.services.registry import ModelRegistry, find_model
 from hubnmt.ui.services.translate import TimedTranslation, translate_text
 from hubnmt.ui.services.turns import TURNS
 
@@ -216,12 +216,12 @@ class Endpoints:
             {
                 "name": name,
                 "opening": name == self.registry.opening,
-                "src_lang": src_lang,
-                "tgt_lang": tgt_lang,
-                "src_name": language_name(src_lang),
-                "tgt_name": language_name(tgt_lang),
+                "src_lang": facts.src_lang,
+                "tgt_lang": facts.tgt_lang,
+                "src_name": language_name(facts.src_lang),
+                "tgt_name": language_name(facts.tgt_lang),
             }
-            for name, (src_lang, tgt_lang) in list_pairs(self.registry).items()
+            for name, facts in self.registry.own_facts().items()
         ]
 
 

@@ -240,14 +240,16 @@ class ModelRegistry:
 
 
 def list_pairs(registry: ModelRegistry) -> dict[str, tuple[str, str]]:
-    """Map the page's own models that can be read to source and target language."""
+    """Map the page's own models that can be read to source and target language, as main tags."""
     own = registry.own_facts()
-    return {name: (facts.src_lang, facts.tgt_lang) for name, facts in own.items()}
+    return {
+        name: (main_tag(facts.src_lang), main_tag(facts.tgt_lang)) for name, facts in own.items()
+    }
 
 
 def find_model(registry: ModelRegistry, src_lang: str, tgt_lang: str) -> str:
     """Return the first of the page's own models for a language pair."""
-    pairs = {name: tuple(map(main_tag, pair)) for name, pair in list_pairs(registry).items()}
+    pairs = list_pairs(registry)
     wanted = main_tag(str(src_lang)), main_tag(str(tgt_lang))
     for name, pair in pairs.items():
         if pair == wanted:

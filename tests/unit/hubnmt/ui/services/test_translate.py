@@ -7,8 +7,8 @@ import pytest
 from hubnmt.checkpoint.files import bundled_models
 from hubnmt.errors import InputError
 from hubnmt.translator import Translator
-from hubnmt.ui.services.compare import compare, mark_differences
 from hubnmt.ui.services.registry import ModelRegistry
+from hubnmt.ui.services.translate import compare, mark_differences
 
 
 @pytest.mark.parametrize(
