@@ -1,14 +1,14 @@
 """Decoding algorithms: greedy search, beam search and sampling over any next-token `Step`.
 
-Nothing here depends on the model or on text; `inference.engine` adapts a Transformer to `Step`.
+Nothing here depends on the model; `inference.engine` adapts a Transformer to `Step`.
 """
 
 from hubnmt.decoding.beam import BeamObserver, Continuation, beam_search
 from hubnmt.decoding.constraints import (
     ForcedPrefix,
-    ForkedPrefix,
     RequiredTokens,
     combine,
+    force_prefix,
     limit_new_tokens,
     repetition_control,
 )
@@ -30,13 +30,13 @@ __all__ = [
     "Constraint",
     "Continuation",
     "ForcedPrefix",
-    "ForkedPrefix",
     "Hypothesis",
     "RequiredTokens",
     "Search",
     "Step",
     "beam_search",
     "combine",
+    "force_prefix",
     "generate",
     "limit_new_tokens",
     "make_hypothesis",

@@ -1,4 +1,4 @@
-"""Constraints on the next token: repetition control and forced prefixes.
+"""Constraints on the next token: repetition control, forced prefixes and required tokens.
 
 Constraints depend only on the tokens generated so far and the next-token log-probabilities, so they
 work with every decoding algorithm.
@@ -6,12 +6,13 @@ work with every decoding algorithm.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from hubnmt.decoding.search import Constraint
+from hubnmt.text.tokenizer import Tokenizer
 
 
 def combine(constraints: Sequence[Constraint]) -> Constraint | None:
@@ -96,28 +97,45 @@ def limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:
     return limit
 
 
-class ForcedPrefix:
-    """Constraint that makes the target start with given bytes.
+def force_prefix(prefix: str, tokenizer: Tokenizer) -> "ForcedPrefix | None":
+    """Return a constraint that forces a text, whose last word may be continued; None if empty."""
+    if not prefix:
+        return None
+    *words, last = tokenizer.pre_tokens(prefix)
+    whole = "".join(words)
+    if whole == " ":  # only the space added before every text: no complete word
+        whole, last = "", whole + last
+    # No piece crosses a word boundary, so the pieces of the complete words come first.
+    n_bytes, forced_ids = len(whole.encode()), []
+    for token_id in tokenizer.encode(prefix):
+        n_bytes -= len(tokenizer.piece_bytes(token_id))
+        if n_bytes < 0:
+            break
+        forced_ids.append(token_id)
+    return ForcedPrefix(tokenizer, [forced_ids], last.encode())
 
-    Complete words of the prefix are forced in the tokenizer's own segmentation. The last word may
+
+class ForcedPrefix:
+    """Constraint that makes the targets start with given tokens, then with given bytes.
+
+    Complete words of a prefix are forced in the tokenizer's own segmentation. The last word may
     be incomplete ("do" may become "dog"), so there every piece that is consistent with the
     remaining bytes is allowed, and the model chooses the segmentation.
     """
 
     def __init__(
-        self,
-        forced_ids: Sequence[int],
-        open_bytes: bytes,
-        *,
-        vocab_size: int,
-        piece_bytes: Callable[[int], bytes],
+        self, tokenizer: Tokenizer, forced_ids: Sequence[Sequence[int]], open_bytes: bytes = b""
     ) -> None:
-        """Index the vocabulary by bytes; `piece_bytes` gives none for special tokens."""
-        self.forced_ids = tuple(forced_ids)
-        """Pieces of the complete words."""
+        """Index the vocabulary by bytes.
+
+        Args:
+            tokenizer: of the target.
+            forced_ids: pieces of the complete words: one row for all sentences, or one for each.
+            open_bytes: UTF-8 bytes of the last word, which may be continued.
+        """
+        self.forced_ids = torch.tensor(forced_ids, dtype=torch.int64)  # (1 or B, n)
         self.open_bytes = open_bytes
-        """UTF-8 bytes of the last word, which may be continued."""
-        self._pieces = [piece_bytes(token_id) for token_id in range(vocab_size)]
+        self._pieces = [tokenizer.piece_bytes(token_id) for token_id in range(tokenizer.vocab_size)]
         self._n_bytes = torch.tensor([len(piece) for piece in self._pieces])  # (V,)
         self._longest = max(map(len, self._pieces))
         self._ids: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -126,15 +144,19 @@ class ForcedPrefix:
         self._masks: dict[bytes, Tensor] = {}
 
     @property
+    def n_forced(self) -> int:
+        """Number of forced tokens, before the open word."""
+        return self.forced_ids.shape[1]
+
+    @property
     def max_tokens(self) -> int:
         """Maximum number of tokens the prefix can take."""
-        return len(self.forced_ids) + len(self.open_bytes)
+        return self.n_forced + len(self.open_bytes)
 
     def contains_prefix(self, tokens: Tensor) -> Tensor:
         """Return which hypotheses contain the whole prefix: (B, W, t) tokens to (B, W) bool."""
-        if tokens.shape[2] < len(self.forced_ids):
-            return torch.zeros(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
-        return self._count_bytes(tokens).sum(2) >= len(self.open_bytes)
+        has_words = tokens.shape[2] >= self.n_forced
+        return (self._count_bytes(tokens).sum(2) >= len(self.open_bytes)) & has_words
 
     def count_new(self, tokens: Tensor) -> Tensor:
         """Count the tokens that extend beyond the prefix: (B, W, t) tokens to (B, W).
@@ -144,18 +166,19 @@ class ForcedPrefix:
         return (self._count_bytes(tokens).cumsum(2) > len(self.open_bytes)).sum(2)
 
     def _count_bytes(self, tokens: Tensor) -> Tensor:
-        return self._n_bytes.to(tokens.device)[tokens[:, :, len(self.forced_ids) :]]
+        return self._n_bytes.to(tokens.device)[tokens[:, :, self.n_forced :]]
 
     def __call__(self, log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
         """Forbid tokens that are inconsistent with the prefix; see `Constraint`."""
         position = tokens.shape[2]
-        if position < len(self.forced_ids):
-            allowed = torch.zeros(log_probs.shape[2], dtype=torch.bool, device=log_probs.device)
-            allowed[self.forced_ids[position]] = True
-            return log_probs.masked_fill(~allowed, -torch.inf)
         if position >= self.max_tokens:
             return log_probs
-        generated = tokens[:, :, len(self.forced_ids) :].tolist()
+        if position < self.n_forced:
+            forced = self.forced_ids[:, position].to(tokens.device)  # (1 or B,)
+            forced = forced[sentences] if len(forced) > 1 else forced  # (1 or B',)
+            ids = torch.arange(log_probs.shape[2], device=tokens.device)  # (V,)
+            return log_probs.masked_fill(ids != forced[:, None, None], -torch.inf)
+        generated = tokens[:, :, self.n_forced :].tolist()
         masks = [torch.stack([self._allowed(row) for row in rows]) for rows in generated]
         return log_probs.masked_fill(~torch.stack(masks).to(log_probs.device), -torch.inf)
 
@@ -171,34 +194,6 @@ class ForcedPrefix:
                 mask[[i for i, piece in enumerate(self._pieces) if piece.startswith(rest)]] = True
             self._masks[rest] = mask
         return self._masks[rest]
-
-
-class ForkedPrefix(ForcedPrefix):
-    """Constraint that forces a shared prefix, then a different next token for each row.
-
-    The batch repeats one source once per row.
-    """
-
-    def __init__(
-        self,
-        forced_ids: Sequence[int],
-        forks: Sequence[int],
-        *,
-        vocab_size: int,
-        piece_bytes: Callable[[int], bytes],
-    ) -> None:
-        """Force `forced_ids` in every row, then each row's own token of `forks`."""
-        ids = [*forced_ids, forks[0]]  # the last id is a placeholder: only its position counts
-        super().__init__(ids, b"", vocab_size=vocab_size, piece_bytes=piece_bytes)
-        self._forks = torch.tensor(list(forks))  # (B,)
-
-    def __call__(self, log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
-        """Force the prefix, and at the fork each row's own token."""
-        if tokens.shape[2] != len(self.forced_ids) - 1:
-            return super().__call__(log_probs, tokens, sentences)
-        own = self._forks.to(log_probs.device)[sentences, None, None]  # (B, 1, 1)
-        is_own = torch.arange(log_probs.shape[2], device=log_probs.device) == own  # (B, 1, V)
-        return log_probs.masked_fill(~is_own, -torch.inf)
 
 
 class RequiredTokens:

@@ -15,7 +15,6 @@ from hubnmt.decoding import (
     BeamObserver,
     Constraint,
     ForcedPrefix,
-    ForkedPrefix,
     Hypothesis,
     RequiredTokens,
     Search,
@@ -245,38 +244,6 @@ def _require_placeholders(
     for token_id, mark in tokenizer.placeholder_ids.items():
         groups[token_id] = group_of[mark]
     return [RequiredTokens(groups, required, longest, eos_id=tokenizer.eos_id)]
-
-
-def force_prefix(prefix: str, tokenizer: Tokenizer) -> ForcedPrefix | None:
-    """Return a constraint that forces a text, whose last word may be continued; None if empty."""
-    if not prefix:
-        return None
-    *words, last = tokenizer.pre_tokens(prefix)
-    whole = "".join(words)
-    if whole == " ":  # only the space added before every text: no complete word
-        whole, last = "", whole + last
-    # No piece crosses a word boundary, so the pieces of the complete words come first.
-    n_bytes, forced_ids = len(whole.encode()), []
-    for token_id in tokenizer.encode(prefix):
-        n_bytes -= len(tokenizer.piece_bytes(token_id))
-        if n_bytes < 0:
-            break
-        forced_ids.append(token_id)
-    return force_tokens(forced_ids, tokenizer, last.encode())
-
-
-def force_tokens(ids: Sequence[int], tokenizer: Tokenizer, open_bytes: bytes = b"") -> ForcedPrefix:
-    """Return a constraint that forces tokens, then bytes in any segmentation."""
-    return ForcedPrefix(
-        ids, open_bytes, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
-    )
-
-
-def fork_prefix(shared: Sequence[int], forks: Sequence[int], tokenizer: Tokenizer) -> ForcedPrefix:
-    """Return a constraint that forces shared tokens, then one different token per row."""
-    return ForkedPrefix(
-        shared, forks, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
-    )
 
 
 def _generator(seed: int, row: Sequence[int]) -> torch.Generator:

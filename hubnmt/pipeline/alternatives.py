@@ -9,9 +9,9 @@ from torch import Tensor
 
 from hubnmt.attention.replay import next_log_probs
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import ForcedPrefix, run_search
+from hubnmt.decoding import ForcedPrefix, force_prefix, run_search
 from hubnmt.errors import InputError
-from hubnmt.inference.engine import force_prefix, force_tokens, fork_prefix, is_cut, max_tgt_tokens
+from hubnmt.inference.engine import is_cut, max_tgt_tokens
 from hubnmt.model import Transformer
 from hubnmt.pipeline.draft import Engine
 from hubnmt.pipeline.segmentation import Part, make_plan
@@ -102,41 +102,39 @@ def find_alternatives(
 
 def _force(
     part: Part, prefix: str | Sequence[int], tokenizers: Tokenizers
-) -> tuple[Part, ForcedPrefix | None, str]:
+) -> tuple[Part, ForcedPrefix, str]:
     """Return a part, the constraint that forces its prefix, and the prefix as text.
 
     The part has its protected spans as text if the prefix spells one, or ends within one.
     """
     if isinstance(prefix, str):
         part = unprotect_for_prefix(part, prefix, tokenizers)
-        return part, force_prefix(prefix, tokenizers.tgt.with_spans(part.protected)), prefix
+        tokenizer = tokenizers.tgt.with_spans(part.protected)
+        return part, force_prefix(prefix, tokenizer) or ForcedPrefix(tokenizer, [[]]), prefix
     tokenizer = tokenizers.tgt.with_spans(part.protected)
     text, count = tokenizer.decode_line(prefix), tokenizer.count_placeholders
     if part.protected and count(prefix) != count(tokenizer.encode(text)):
         part, prefix = unprotect(part, tokenizers.src), tokenizers.tgt.encode(text)
-    return part, force_tokens(prefix, tokenizers.tgt.with_spans(part.protected)), text
+    return part, ForcedPrefix(tokenizers.tgt.with_spans(part.protected), [prefix]), text
 
 
 def _complete(
     part: Part,
     chosen: Sequence[int],
-    forced: ForcedPrefix | None,
+    forced: ForcedPrefix,
     decoding: DecodingConfig,
     engine: Engine,
     tokenizer: Tokenizer,
 ) -> Iterator[tuple[str, bool]]:
     """Decode from the prefix plus each token; yield the text and whether it was cut."""
-    groups: list[tuple[Sequence[int], ForcedPrefix]]
-    if forced is not None and forced.open_bytes:  # the remaining bytes differ by token
-        groups = [([token_id], _choose(token_id, forced, tokenizer)) for token_id in chosen]
-    else:
-        forced_ids = () if forced is None else forced.forced_ids
-        starts = range(0, len(chosen), MAX_TOGETHER)
-        batches = [chosen[start : start + MAX_TOGETHER] for start in starts]
-        groups = [(forks, fork_prefix(forced_ids, forks, tokenizer)) for forks in batches]
-    for forks, prefix in groups:
-        one_batch = len(forks) * (len(part.ids) + 1) * decoding.beam_size
-        rows = [part.ids] * len(forks)
+    (forced_ids,) = forced.forced_ids.tolist()
+    n_together = 1 if forced.open_bytes else MAX_TOGETHER  # the remaining bytes differ by token
+    for start in range(0, len(chosen), n_together):
+        batch = chosen[start : start + n_together]
+        remaining = forced.open_bytes[len(tokenizer.piece_bytes(batch[0])) :]
+        prefix = ForcedPrefix(tokenizer, [[*forced_ids, token] for token in batch], remaining)
+        one_batch = len(batch) * (len(part.ids) + 1) * decoding.beam_size
+        rows = [part.ids] * len(batch)
         search = engine.search(rows, decoding, prefix=prefix, max_batch_tokens=one_batch)
         for best, *_ in run_search(search):
             is_long = is_cut(best.ids, len(part.ids), decoding, prefix)
@@ -157,24 +155,19 @@ def _translate(
     )
 
 
-def _choose(token_id: int, forced: ForcedPrefix, tokenizer: Tokenizer) -> ForcedPrefix:
-    remaining = forced.open_bytes[len(tokenizer.piece_bytes(token_id)) :]
-    return force_tokens([*forced.forced_ids, token_id], tokenizer, remaining)
-
-
 def _rank(
     score_next: ScoreNext,
     prefix: str,
-    forced: ForcedPrefix | None,
+    forced: ForcedPrefix,
     k: int,
     tokenizer: Tokenizer,
     *,
     may_end: bool,
 ) -> list[tuple[float, int]]:
     """Return the k best (log-probability, id) that match the prefix, including eos."""
-    forced_ids = [] if forced is None else list(forced.forced_ids)
+    (forced_ids,) = forced.forced_ids.tolist()
     log_probs = score_next(forced_ids).clone()  # (V,); a tensor that may be changed
-    if forced is not None:
+    if forced.max_tokens:
         tokens = torch.tensor([[forced_ids]], dtype=torch.int64)
         first = torch.tensor([0])  # the only sentence of the batch
         log_probs = forced(log_probs[None, None], tokens, first)[0, 0]  # (V,)

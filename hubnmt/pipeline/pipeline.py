@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import TypeVar
 
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig, ModelConfig
-from hubnmt.decoding import run_search
-from hubnmt.inference.engine import force_prefix, is_cut
+from hubnmt.decoding import force_prefix, run_search
+from hubnmt.inference.engine import is_cut
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.draft import Draft, Engine, Sentence, join_draft, rescore
 from hubnmt.pipeline.fallback import retry_degenerate

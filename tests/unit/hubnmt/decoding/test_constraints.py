@@ -3,15 +3,13 @@
 import itertools
 import random
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import ForcedPrefix, Search, run_search
+from hubnmt.decoding import ForcedPrefix, Search, force_prefix, run_search
 from hubnmt.decoding.constraints import block_repeated_ngrams, penalize_repetition
-from hubnmt.inference.engine import force_prefix
 from hubnmt.text.tokenizer import Tokenizer
 from tests.tables import SEARCHES
 
@@ -90,12 +88,6 @@ def search(start: Start, prefix: ForcedPrefix, seed: int) -> list[list[int]]:
     return [each.ids for hypotheses in found for each in hypotheses]
 
 
-def force_bytes(raw: bytes, tokenizer: Tokenizer, forced_ids: list[int] | None = None) -> Any:
-    return ForcedPrefix(
-        forced_ids or [], raw, vocab_size=tokenizer.vocab_size, piece_bytes=tokenizer.piece_bytes
-    )
-
-
 @STRATEGIES
 @pytest.mark.parametrize("text", ["Männer", "ഞി"])
 def test_every_byte_of_a_word_can_be_the_last_one_forced(
@@ -104,7 +96,7 @@ def test_every_byte_of_a_word_can_be_the_last_one_forced(
     """Also inside a piece, and inside a character."""
     raw = f" {text}".encode()
     for cut in range(1, len(raw) + 1):
-        prefix = force_bytes(raw[:cut], tiny_tokenizer)
+        prefix = ForcedPrefix(tiny_tokenizer, [[]], raw[:cut])
         for ids in search(start, prefix, seed=cut):
             assert tiny_tokenizer.decode_bytes(ids).startswith(raw[1:cut])
 
@@ -139,16 +131,16 @@ def test_whole_words_are_cut_as_the_tokenizer_cuts_them(
         text = "".join(rng.choice(words) + rng.choice(borders) for _ in range(4)) + "end"
         prefix = force_prefix(text, tokenizer)
         assert prefix is not None
-        n_forced = len(prefix.forced_ids)
-        assert tokenizer.decode(prefix.forced_ids) == text.removesuffix(" end").removesuffix("end")
-        assert list(prefix.forced_ids) == tokenizer.encode(text)[:n_forced]
+        (forced,) = prefix.forced_ids.tolist()
+        assert tokenizer.decode(forced) == text.removesuffix(" end").removesuffix("end")
+        assert forced == tokenizer.encode(text)[: len(forced)]
 
 
 def test_any_cut_of_the_last_word_is_left_to_the_model(tiny_tokenizer: Tokenizer) -> None:
     """All pieces that agree with the bytes still owed are open, all others closed."""
     raw = b" in"
     forced = tiny_tokenizer.encode("A dog")
-    prefix = force_bytes(raw, tiny_tokenizer, forced)
+    prefix = ForcedPrefix(tiny_tokenizer, [forced], raw)
     log_probs = random_log_probs(1, 1, 300)
     for said in (b"", b" ", b" i"):
         tail = [

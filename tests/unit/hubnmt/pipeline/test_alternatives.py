@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import run_search
-from hubnmt.inference.engine import force_tokens
+from hubnmt.decoding import ForcedPrefix, run_search
 from hubnmt.model.batching import batch_sources
 from hubnmt.translator import Translator
 
@@ -26,7 +25,7 @@ def test_each_is_completed_as_it_would_be_alone(
     by_text = {tokenizer.piece_bytes(i): i for i in range(3, tokenizer.vocab_size)}
     for found in random_model.alternatives(src, said, k=5):
         if not found.piece.startswith("<"):
-            prefix = force_tokens([*said, by_text[found.piece.encode()]], tokenizer)
+            prefix = ForcedPrefix(tokenizer, [[*said, by_text[found.piece.encode()]]])
             rows = [random_model.tokenizers.src.encode(src)]
             alone = run_search(random_model.engine.search(rows, decoding, prefix=prefix))[0][0]
             assert found.text == tokenizer.decode_line(alone.ids)
