@@ -204,6 +204,8 @@ class DecodingConfig(FromDict):
         Raises:
             ConfigError: if an option is unknown or has an invalid value.
         """
+        if not options:
+            return self
         values: dict[str, Any] = {**self.to_dict(), **options}
         width = values["beam_size"]
         if "n_best" not in options and isinstance(width, int):

@@ -23,11 +23,10 @@ from hubnmt.config import (
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.hub.pull import locate_model
 from hubnmt.hub.push import Pushed, push
-from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
+from hubnmt.inference.ctranslate2_engine import CTranslate2Engine, Engine
 from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_device, resolve_dtype
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.pipeline.alternatives import find_alternatives
-from hubnmt.pipeline.draft import Engine
 from hubnmt.pipeline.pipeline import Pipeline
 from hubnmt.pipeline.targets import Pair, check_prefix, pair_sentences
 from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation
@@ -259,7 +258,8 @@ class Translator:
             A dog.
             Two children are playing.
         """
-        check_prefix(prefix)
+        if prefix != "":
+            check_prefix(prefix)
         if max_batch_tokens < 1:
             raise ConfigError(f"max_batch_tokens = {max_batch_tokens} must be at least 1")
         found = self._pipeline.translate(

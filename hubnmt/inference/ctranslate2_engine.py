@@ -50,7 +50,6 @@ class CTranslate2Engine:
         decoding: DecodingConfig,
         *,
         prefix: ForcedPrefix | None = None,
-        require_spans: bool = True,
         max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
         """Translate rows of ids; see `TorchEngine.search`. A batch in beam search is one step."""
@@ -65,15 +64,13 @@ class CTranslate2Engine:
         supported = [index for index, row in enumerate(rows) if 0 < len(row) < N_POSITIONS]
         for group in group_by_length([len(rows[index]) + 1 for index in supported], budget):
             batch = [supported[place] for place in group]
-            results = yield from self._search_batch(
-                [rows[index] for index in batch], decoding, require_spans=require_spans
-            )
+            results = yield from self._search_batch([rows[index] for index in batch], decoding)
             for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = hypotheses
         missing = [index for index, hypotheses in enumerate(found) if not hypotheses]
         sources = [rows[index] for index in missing]
         fallback = yield from self._reference.search(
-            sources, decoding, require_spans=require_spans, max_batch_tokens=max_batch_tokens
+            sources, decoding, max_batch_tokens=max_batch_tokens
         )
         for index, hypotheses in zip(missing, fallback, strict=True):
             found[index] = hypotheses
@@ -88,9 +85,7 @@ class CTranslate2Engine:
         scored = self._ct2.score_batch(sources, targets, max_input_length=0)
         return [tuple(each.log_probs) for each in scored]
 
-    def _search_batch(
-        self, rows: Sequence[Sequence[int]], decoding: DecodingConfig, *, require_spans: bool
-    ) -> Search:
+    def _search_batch(self, rows: Sequence[Sequence[int]], decoding: DecodingConfig) -> Search:
         """Search one batch; return an empty list for rows that need the reference engine."""
         caps = [max_tgt_tokens(len(row), decoding) for row in rows]
         sources = [[self._src_pieces[token_id] for token_id in row] for row in rows]
@@ -117,11 +112,7 @@ class CTranslate2Engine:
         chosen = []
         for row, cap, hypotheses in zip(rows, caps, found, strict=True):
             required = src.count_placeholders(row)
-            kept = [
-                each
-                for each in hypotheses
-                if not require_spans or tgt.count_placeholders(each.ids) == required
-            ]
+            kept = [each for each in hypotheses if tgt.count_placeholders(each.ids) == required]
             is_complete = self._are_complete(hypotheses, cap)
             chosen.append(choose_distinct(kept, tgt, decoding.n_best) if is_complete else [])
         return chosen
@@ -194,6 +185,10 @@ class LazyLogProbs(Sequence[float]):
     def __reduce__(self) -> tuple[type[tuple[float, ...]], tuple[list[float]]]:
         """Pickle and copy the numbers."""
         return tuple, (list(self),)
+
+
+Engine = TorchEngine | CTranslate2Engine
+"""Maps rows of source ids to hypotheses; `TorchEngine` is the reference."""
 
 
 def _is_supported(decoding: DecodingConfig) -> bool:

@@ -51,7 +51,6 @@ class TorchEngine:
         decoding: DecodingConfig,
         *,
         prefix: ForcedPrefix | None = None,
-        require_spans: bool = True,
         max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> Search:
         """Translate rows of ids without special tokens, one batch after the other.
@@ -60,8 +59,6 @@ class TorchEngine:
             rows: source ids.
             decoding: strategy and options.
             prefix: forced prefix of every target.
-            require_spans: whether each hypothesis must have the placeholders of protected spans of
-                its source, as far as the length limit allows.
             max_batch_tokens: source tokens times hypotheses per batch.
 
         Returns:
@@ -75,9 +72,7 @@ class TorchEngine:
         width = decoding.n_best if decoding.sample else decoding.beam_size
         budget = max(1, max_batch_tokens // width)
         for batch in self._group(rows, budget):
-            results = yield from self._search_batch(
-                [rows[n] for n in batch], decoding, prefix, require_spans=require_spans
-            )
+            results = yield from self._search_batch([rows[n] for n in batch], decoding, prefix)
             if not all(results):
                 raise ModelFolderError(NOT_FINITE)
             for index, hypotheses in zip(batch, results, strict=True):
@@ -118,8 +113,6 @@ class TorchEngine:
         decoding: DecodingConfig,
         prefix: ForcedPrefix | None,
         observe: BeamObserver | None = None,
-        *,
-        require_spans: bool = True,
     ) -> Search:
         """Run the decoding algorithm that the options select."""
         src, tgt = self._tokenizers
@@ -136,7 +129,7 @@ class TorchEngine:
         longest = torch.tensor(caps, device=device)  # (B,)
         constraints = [
             *_constraints(decoding, prefix),
-            *(_require_placeholders(counts, tgt, longest) if require_spans else ()),
+            *_require_placeholders(counts, tgt, longest),
         ]
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,

@@ -11,11 +11,11 @@ from hubnmt.attention.replay import next_log_probs
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import ForcedPrefix, force_prefix, run_search
 from hubnmt.errors import InputError
+from hubnmt.inference.ctranslate2_engine import Engine
 from hubnmt.inference.engine import is_cut, max_tgt_tokens
 from hubnmt.model import Transformer
-from hubnmt.pipeline.draft import Engine
 from hubnmt.pipeline.segmentation import Part, make_plan
-from hubnmt.pipeline.targets import distribute_prefix, keeps_spans, unprotect, unprotect_for_prefix
+from hubnmt.pipeline.targets import distribute_prefix, unprotect, unprotect_for_prefix
 from hubnmt.text.sentences import Segment
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Alternative
@@ -77,7 +77,7 @@ def find_alternatives(
     open_text = prefix if isinstance(prefix, str) else ""  # ids have no open word
     # 2. Rank the next tokens; a text may end where no protected span is missing.
     score_next = functools.partial(next_log_probs, model, part.ids, tokenizers=bound)
-    may_end = keeps_spans(part, bound.tgt.encode(text), tokenizers)
+    may_end = tokenizers.keep_spans(part.ids, bound.tgt.encode(text))
     ranked = _rank(score_next, open_text, forced, k, bound.tgt, may_end=may_end)
     # 3. Complete the text from each, and translate the sentences after it.
     most = max_tgt_tokens(len(part.ids), decoding)

@@ -1,16 +1,17 @@
-"""Checks of a finished translation: source language, numbers and names."""
+"""Signs that a translation is wrong: source language, numbers, changed and lost names."""
 
 import dataclasses
+import difflib
 import functools
 import re
+import unicodedata
 from collections.abc import Container
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hubnmt.config import ModelConfig
-from hubnmt.pipeline.names import find_changed_names
 from hubnmt.text.languages import NAMES, Detected, detect_languages, language_name, main_tag
 from hubnmt.text.protected_spans import PROTECTED
-from hubnmt.text.tokenizer import Tokenizers
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import UNSURE, Translation, mean_probability
 
 WORD = re.compile(r"[^\W\d_]+")
@@ -43,6 +44,20 @@ MAX_EXPECTED = 0.1
 
 MAX_LISTED = 5
 """Maximum numbers or names in one warning."""
+
+NOUNS_CAPITALISED: Final = ("de", "lb")
+"""Languages in which a capital does not distinguish a name from another noun."""
+MIN_LETTERS: Final = 4
+"""Shorter words are often titles, which are translated."""
+MIN_RARE_PIECES: Final = 2
+"""Pieces of a name, and of the word that it became; common words have fewer."""
+MIN_SIMILARITY: Final = 0.7
+"""Ratio of `difflib.SequenceMatcher` of a name and what it became, without regard to case."""
+MIN_PIECES_UNMARKED: Final = 4
+"""Pieces of both where a capital is no sign of a name."""
+COMPOUND: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+"""A word, or several with hyphens between them."""
+_NAME: Final = re.compile(r"(?<!['’\w])[^\W\d_]{2,}(?:-[^\W\d_]+)*(?!['’\w])")
 
 
 def check_translation(
@@ -166,3 +181,112 @@ def _unsure_words(translation: Translation) -> set[str]:
         if mean_probability([log_probs[n] for n in set(numbers[match.start() : match.end()])])
         < UNSURE
     }
+
+
+class ChangedName(NamedTuple):
+    """A word of the source that may be a name, and what it may have become."""
+
+    name: str
+    word: str
+
+
+def find_changed_names(
+    src: str,
+    tgt: str,
+    tokenizer: Tokenizer,
+    *,
+    capital_is_sign: bool,
+) -> list[ChangedName]:
+    """Return words of the source that may be names, with the similar target word of each.
+
+    Where a capital within a sentence is no sign of a name, both must be rarer. A word that is the
+    name with or without accents is its form in the other language. The target tokenizer counts the
+    pieces of a word.
+    """
+    src_words, tgt_words = (list(dict.fromkeys(COMPOUND.findall(text))) for text in (src, tgt))
+    names = [
+        word
+        for word in src_words
+        if len(word) >= MIN_LETTERS
+        and word.istitle()
+        and word.isalpha()  # "Pre-Olympics" is rather an adjective
+        and not contains_word(tgt, word)
+    ]
+    if not names:
+        return []
+    rare = [
+        word
+        for word in tgt_words
+        if word[0].isupper()
+        and word not in src_words
+        and _n_pieces(word, tokenizer) >= MIN_RARE_PIECES
+    ]
+    found = []
+    for name in names:
+        similarities = [_similarity(name, word) for word in rare]
+        similarity = max(similarities, default=0.0)
+        if similarity < MIN_SIMILARITY:
+            continue
+        word = rare[similarities.index(similarity)]
+        is_marked = capital_is_sign and name != src_words[0]
+        n_pieces = min(_n_pieces(name, tokenizer), _n_pieces(word, tokenizer))
+        is_form = name == _without_accents(word) or word == _without_accents(name)
+        if (is_marked or n_pieces >= MIN_PIECES_UNMARKED) and not is_form:
+            found.append(ChangedName(name, word))
+    return found
+
+
+def find_lost_names(src: str, tgt: str, tokenizer: Tokenizer) -> list[re.Match[str]]:
+    """Return the rare capitalised words of the source that the translation lacks.
+
+    A word that is similar to one of the translation is not lost but has another form there. The
+    source tokenizer counts the pieces of a word.
+    """
+    forms = set(COMPOUND.findall(tgt)).difference(COMPOUND.findall(src))
+    return [
+        match
+        for match in _NAME.finditer(src)
+        if (word := match.group())[0].isupper()
+        and word not in tgt
+        and len(word) >= MIN_LETTERS
+        and _n_pieces(word, tokenizer) >= MIN_RARE_PIECES
+        and not any(_is_form(form, word) for form in forms)
+    ]
+
+
+def _n_pieces(word: str, tokenizer: Tokenizer) -> int:
+    return min(len(tokenizer.encode(form)) for form in (word, word.lower()))
+
+
+def _similarity(name: str, word: str) -> float:
+    """Return the similarity of two words, or 0 if it is below `MIN_SIMILARITY`."""
+    name, word = (_without_accents(form).lower() for form in (name, word))
+    if 2 * min(len(name), len(word)) < MIN_SIMILARITY * (len(name) + len(word)):
+        return 0.0  # an upper bound
+    similarity = difflib.SequenceMatcher(None, name, word).ratio()
+    return similarity if similarity >= MIN_SIMILARITY else 0.0
+
+
+def _is_form(word: str, name: str) -> bool:
+    return not name.startswith(word) and _similarity(name, word) >= MIN_SIMILARITY
+
+
+@functools.lru_cache(maxsize=1024)
+def _without_accents(word: str) -> str:
+    return "".join(char for char in unicodedata.normalize("NFD", word) if char.isalpha())
+
+
+def contains_word(text: str, word: str) -> bool:
+    """Return whether a text has a word, in any case."""
+    return re.search(whole_word(word), text, re.IGNORECASE) is not None
+
+
+def whole_word(word: str) -> str:
+    """Return the pattern of a word that is no part of a longer one."""
+    return rf"(?<![^\W\d_]){re.escape(word)}(?![^\W\d_])"
+
+
+def main_script(text: str) -> str:
+    """Return the most frequent script of a text, as Unicode names its letters."""
+    scripts = [unicodedata.name(char, "").split(" ")[0] for char in text if char.isalpha()]
+    return max(set(scripts), key=scripts.count, default="")

@@ -1,24 +1,46 @@
 """From texts to translations: segmentation, search, second search, assembly and checks."""
 
 import codecs
+import collections
 import contextlib
-from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+import dataclasses
+import heapq
+import math
+import operator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig, ModelConfig
-from hubnmt.decoding import force_prefix, run_search
+from hubnmt.decoding import Hypothesis, force_prefix, make_hypothesis, run_search
+from hubnmt.inference.ctranslate2_engine import Engine
 from hubnmt.inference.engine import is_cut
 from hubnmt.pipeline.checks import check_translation
-from hubnmt.pipeline.draft import Draft, Engine, Sentence, join_draft, rescore
-from hubnmt.pipeline.fallback import retry_degenerate
-from hubnmt.pipeline.names import restore_names
-from hubnmt.pipeline.segmentation import make_plan
+from hubnmt.pipeline.repair import search_again
+from hubnmt.pipeline.segmentation import Part, Sentence, make_plan
 from hubnmt.pipeline.targets import distribute_prefix, match_part, unprotect_for_prefix
+from hubnmt.text.sentences import Segment
 from hubnmt.text.tokenizer import Tokenizers
-from hubnmt.types import Translation
+from hubnmt.types import Candidate, SentencePair, Translation
 
 Result = TypeVar("Result")
+
+Choice = list[Hypothesis]
+"""One hypothesis per sentence."""
+
+CUT = "the translation reached max_new_tokens and was cut"
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class Draft:
+    """A text in translation."""
+
+    text: str
+    parts: list[Part]
+    """All parts of the plan; those that the prefix completes have the white space of the prefix."""
+    sentences: list[Sentence]
+    """The parts that contain words, in order."""
+    warnings: tuple[str, ...] = ()
+    """Warnings of the plan."""
 
 
 class Pipeline:
@@ -87,30 +109,28 @@ class Pipeline:
             split=split,
             separate_copied=not prefix,
         )
-        given, open_prefix = distribute_prefix(prefix, plan, language=self._config.tgt_lang)
+        given: list[Segment] = []
+        if prefix:
+            given, prefix = distribute_prefix(prefix, plan, language=self._config.tgt_lang)
         parts, sentences, pairs = list(plan.parts), [], []
         places = [place for place, part in enumerate(parts) if part.ids]
         for number, place in enumerate(places):
-            part, own_prefix = parts[place], ""
+            part = parts[place]
+            is_open = number == len(given) and prefix != ""
             if number < len(given):
                 part, ids = match_part(part, given[number].text, self._tokenizers)
                 part = part._replace(space=given[number].space)
                 pairs.append((part.ids, ids))
-            elif number == len(given):
-                part = unprotect_for_prefix(part, open_prefix, self._tokenizers)
-                own_prefix = open_prefix
+            elif is_open:
+                part = unprotect_for_prefix(part, prefix, self._tokenizers)
             parts[place] = part
-            sentences.append(
-                Sentence(
-                    part=part,
-                    tokenizers=self._tokenizers.with_spans(part.protected),
-                    prefix=own_prefix,
-                    is_given=number < len(given),
-                )
-            )
-        scored = rescore(self.engine, pairs, length_penalty=decoding.length_penalty)
-        for sentence, hypothesis in zip(sentences, scored, strict=False):
-            sentence.hypotheses = [hypothesis]
+            bound = self._tokenizers.with_spans(part.protected)
+            open_prefix = prefix if is_open else ""
+            sentences.append(Sentence(part=part, tokenizers=bound, prefix=open_prefix))
+        scored = self.engine.score(pairs) if pairs else []
+        for sentence, (_, ids), log_probs in zip(sentences, pairs, scored, strict=False):
+            sentence.is_given = True
+            sentence.hypotheses = [make_hypothesis(ids, log_probs, decoding.length_penalty)]
         return Draft(text=text, parts=parts, sentences=sentences, warnings=plan.warnings)
 
     def _search(
@@ -137,12 +157,8 @@ class Pipeline:
         """Search again where the guard finds something wrong, join the sentences, and check."""
         if guard:
             sentences = [sentence for draft in drafts for sentence in draft.sentences]
-            free = [each for each in sentences if not (each.is_given or each.prefix)]
-            sound = yield from retry_degenerate(
-                free, decoding, self.engine, max_batch_tokens=max_batch_tokens
-            )
-            yield from restore_names(
-                sound,
+            yield from search_again(
+                [each for each in sentences if not (each.is_given or each.prefix)],
                 decoding,
                 self.engine,
                 self._tokenizers,
@@ -159,7 +175,7 @@ class Pipeline:
 
 def _group_by_prefix(drafts: Iterable[Draft]) -> list[list[Sentence]]:
     """Group the sentences that have no hypotheses; those of a group share a search."""
-    groups: dict[tuple[str, tuple[str, ...]], list[Sentence]] = defaultdict(list)
+    groups: dict[tuple[str, tuple[str, ...]], list[Sentence]] = collections.defaultdict(list)
     for draft in drafts:
         for sentence in draft.sentences:
             if not sentence.hypotheses:
@@ -200,3 +216,106 @@ def _show(draft: Draft, partial_ids: Sequence[int]) -> str:
             shown += sentence.decode(sentence.hypotheses[0])
         shown += part.space
     return shown
+
+
+def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
+    """Join the translations of the sentences with the white space of the source.
+
+    Args:
+        draft: a text all of whose sentences have hypotheses.
+        n_best: number of translations of the whole text to return.
+        sample: whether the hypotheses are samples. Then text n joins the n-th sample of each
+            sentence, so that the texts are independent; otherwise the best combinations are
+            returned.
+    """
+    sentences = draft.sentences
+    found = [sentence.hypotheses for sentence in sentences]
+    # Twice as many as requested, because different token sequences may give the same text.
+    choices = _in_rank_order(found) if sample else best_combinations(found, 2 * n_best)
+    ranked: dict[str, tuple[Candidate, Choice]] = {}
+    for choice in choices:
+        candidate = _make_candidate(draft, choice)
+        ranked.setdefault(candidate.text, (candidate, choice))
+    candidates = tuple(candidate for candidate, _ in ranked.values())[:n_best]
+    best = next(choice for _, choice in ranked.values())
+    src_tokens: list[str] = []
+    tgt_tokens: list[str] = []
+    for sentence, hypothesis in zip(sentences, best, strict=True):
+        src, tgt = sentence.tokenizers
+        src_tokens += src.readable([*sentence.part.ids, src.eos_id])
+        tgt_tokens += tgt.readable([*hypothesis.ids, tgt.eos_id])
+    return Translation(
+        src=draft.text,
+        text=candidates[0].text,
+        score=candidates[0].score,
+        n_best=candidates,
+        src_tokens=tuple(src_tokens),
+        tgt_tokens=tuple(tgt_tokens),
+        sentences=tuple(_link(draft, best)),
+        warnings=_list_warnings(draft),
+        n_fallbacks=sum(sentence.is_replaced for sentence in sentences),
+    )
+
+
+def _make_candidate(draft: Draft, choice: Choice) -> Candidate:
+    n_tokens = sum(len(hypothesis.ids) + 1 for hypothesis in choice)
+    log_prob = sum(hypothesis.log_prob for hypothesis in choice)
+    return Candidate(
+        text="".join(_interleave(draft, choice)),
+        score=sum(hypothesis.score for hypothesis in choice) / max(len(choice), 1),
+        tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in choice),
+        token_probability=math.exp(min(log_prob / max(n_tokens, 1), 0.0)),
+        tgt_log_probs=tuple(hypothesis.token_log_probs for hypothesis in choice),
+    )
+
+
+def _list_warnings(draft: Draft) -> tuple[str, ...]:
+    """Return the warnings of a text; equal ones are merged and counted."""
+    notes = [*draft.warnings]
+    notes += [CUT for sentence in draft.sentences if sentence.is_cut]
+    notes += [sentence.warning for sentence in draft.sentences if sentence.warning]
+    return tuple(
+        note if count == 1 else f"{note} ({count} parts)"
+        for note, count in collections.Counter(notes).items()
+    )
+
+
+def best_combinations(found: Sequence[list[Hypothesis]], n: int) -> list[Choice]:
+    """Return the n combinations of one hypothesis per part with the highest total scores.
+
+    Keeping the n best after each part is exact: every prefix of one of the n best combinations is
+    itself among the n best.
+    """
+    best: list[tuple[float, Choice]] = [(0.0, [])]
+    for hypotheses in found:
+        longer = [
+            (total + each.score, choice, each) for total, choice in best for each in hypotheses
+        ]
+        best = [
+            (total, [*choice, last])
+            for total, choice, last in heapq.nlargest(n, longer, key=operator.itemgetter(0))
+        ]
+    return [choice for _, choice in best]
+
+
+def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Choice]:
+    n_ranks = max(map(len, found), default=1)
+    return [[row[min(rank, len(row) - 1)] for row in found] for rank in range(n_ranks)]
+
+
+def _interleave(draft: Draft, choice: Choice) -> Iterator[str]:
+    """Yield text and white space alternately, two strings per part."""
+    pairs = zip(draft.sentences, choice, strict=True)
+    for part in draft.parts:
+        sentence, hypothesis = next(pairs) if part.ids else (None, None)
+        yield sentence.decode(hypothesis) if sentence and hypothesis else ""
+        yield part.space
+
+
+def _link(draft: Draft, choice: Choice) -> Iterator[SentencePair]:
+    """Yield the character spans of each translated part in source and translation."""
+    position, strings = 0, _interleave(draft, choice)
+    for part, words, space in zip(draft.parts, strings, strings, strict=True):
+        if part.ids:
+            yield SentencePair(part.span, (position, position + len(words)))
+        position += len(words) + len(space)

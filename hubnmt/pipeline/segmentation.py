@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from hubnmt.decoding import Hypothesis
 from hubnmt.errors import InputError
 from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.protected_spans import (
@@ -22,7 +23,7 @@ from hubnmt.text.protected_spans import (
     unmark_times,
 )
 from hubnmt.text.sentences import Segment, halve, split_off_emoji, split_sentences
-from hubnmt.text.tokenizer import Tokenizer
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 MAX_TEXT_CHARS = 1_000_000
 """Longest accepted text; longer input should be translated as a file, line by line."""
@@ -47,6 +48,40 @@ class Part(NamedTuple):
     """(start, end) in the source text, characters, without its white space."""
     protected: tuple[str, ...] = ()
     """Spans that are encoded as placeholders, for `Tokenizer.with_spans`."""
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class Sentence:
+    """A translatable part of a text, and its translations."""
+
+    part: Part
+    tokenizers: Tokenizers
+    """Tokenizers that restore the protected spans of the part."""
+    prefix: str = ""
+    """Forced prefix; empty for none."""
+    is_given: bool = False
+    """Whether the prefix contains the whole translation."""
+    hypotheses: list[Hypothesis] = dataclasses.field(default_factory=list)
+    """Best first; empty before the search."""
+    is_cut: bool = False
+    """Whether the best hypothesis reached the length limit."""
+    warning: str = ""
+    is_replaced: bool = False
+    """Whether the hypotheses are those of fallback decoding."""
+
+    @property
+    def src(self) -> str:
+        """The source as the model reads it."""
+        return self.tokenizers.src.decode(self.part.ids)
+
+    @property
+    def text(self) -> str:
+        """The text of the best hypothesis."""
+        return self.decode(self.hypotheses[0])
+
+    def decode(self, hypothesis: Hypothesis) -> str:
+        """Return the text of a hypothesis."""
+        return self.tokenizers.tgt.decode_line(hypothesis.ids)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -131,15 +131,9 @@ def match_part(
         return list(tgt)
 
     ids = encode(part.protected)
-    if keeps_spans(part, ids, tokenizers):
+    if tokenizers.keep_spans(part.ids, ids):
         return part, ids
     return unprotect(part, tokenizers.src), encode(())
-
-
-def keeps_spans(part: Part, tgt_ids: Sequence[int], tokenizers: Tokenizers) -> bool:
-    """Return whether a translation has each placeholder as often as its source."""
-    wanted = tokenizers.src.count_placeholders(part.ids)
-    return wanted == tokenizers.tgt.count_placeholders(tgt_ids)
 
 
 def unprotect(part: Part, tokenizer: Tokenizer) -> Part:

@@ -283,6 +283,10 @@ class Tokenizers(NamedTuple):
         """Return both tokenizers for a sentence with protected spans."""
         return Tokenizers(*(tokenizer.with_spans(spans) for tokenizer in self))
 
+    def keep_spans(self, src_ids: Iterable[int], tgt_ids: Iterable[int]) -> bool:
+        """Return whether a translation has each placeholder as often as its source."""
+        return self.src.count_placeholders(src_ids) == self.tgt.count_placeholders(tgt_ids)
+
     def save(self, folder: Path) -> None:
         """Write one file for a joint vocabulary, otherwise two."""
         if self.src is self.tgt:

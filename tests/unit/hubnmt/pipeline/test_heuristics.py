@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hubnmt.pipeline.fallback import (
+from hubnmt.pipeline.repair import (
     MAX_PERIOD,
     MIN_LOOP_TOKENS,
     MIN_REPEATS,

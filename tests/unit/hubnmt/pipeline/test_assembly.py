@@ -6,8 +6,8 @@ import random
 import pytest
 
 from hubnmt.decoding import Hypothesis
-from hubnmt.pipeline.draft import Draft, Sentence, best_combinations, join_draft
-from hubnmt.pipeline.segmentation import make_plan
+from hubnmt.pipeline.pipeline import Draft, best_combinations, join_draft
+from hubnmt.pipeline.segmentation import Sentence, make_plan
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 
