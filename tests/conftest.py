@@ -85,10 +85,6 @@ def pytest_unconfigure() -> None:
 # --- no network ----------------------------------------------------------------------------------
 
 
-class NetworkBlockedError(ConnectionError):
-    """What a socket raises in tests: an OSError, as on a machine without a network."""
-
-
 class _Network:
     is_open = False
 
@@ -107,7 +103,7 @@ def _guard(call: Callable[..., Any], host_of: Callable[..., object]) -> Callable
     def guarded(*args: Any, **kwargs: Any) -> Any:
         host = host_of(*args, **kwargs)
         if not _Network.is_open and not _is_local(host):
-            raise NetworkBlockedError(f"tests have no network, and this one asked for {host!r}")
+            raise ConnectionError(f"tests have no network, and this one asked for {host!r}")
         return call(*args, **kwargs)
 
     return guarded
@@ -117,16 +113,12 @@ def _host_of_address(_socket: object, address: object, *_: object) -> object:
     return address[0] if isinstance(address, tuple) else None  # a str is a Unix socket's path
 
 
-def _host_of_lookup(host: object, *_: object, **__: object) -> object:
-    return host
-
-
 def pytest_configure() -> None:
     """Unplug the network for the whole session, threads and session fixtures included."""
     for name in ("connect", "connect_ex"):
         guarded = _guard(getattr(socket.socket, name), _host_of_address)
         setattr(socket.socket, name, guarded)
-    socket.getaddrinfo = _guard(socket.getaddrinfo, _host_of_lookup)
+    socket.getaddrinfo = _guard(socket.getaddrinfo, lambda host, *_, **__: host)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

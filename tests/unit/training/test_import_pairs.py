@@ -12,19 +12,15 @@ GERMAN = [f"Der Hund Nummer {n} rennt heute schnell durch den Schnee." for n in 
 ENGLISH = [f"The dog number {n} is running through the snow today." for n in range(40)]
 
 
-def _report(folder: Path) -> dict[str, object]:
-    return dict(json.loads((folder / "report.json").read_text("utf-8")))
-
-
 def test_a_table_is_read_cleaned_and_split_and_its_recipe_is_valid(tmp_path: Path):
     rows = [f'{n};"{de}";"{en}"' for n, (de, en) in enumerate(zip(GERMAN, ENGLISH, strict=True))]
     rows += [rows[0], '41;"";"Nothing."', '42;"Same text.";"Same text."']
     table, out = tmp_path / "export.csv", tmp_path / "out"
     table.write_text("\n".join(rows), encoding="utf-8-sig")
     assert main([str(out), str(table), "--note", 'The "old" table']) == 0
-    report = _report(out)
+    report = json.loads((out / "report.json").read_text("utf-8"))
     assert report["languages"] == ["de", "en"]
-    assert str(report["summary"]).startswith("40 of 43 pairs are usable: 36 to learn from and 4 to")
+    assert report["summary"].startswith("40 of 43 pairs are usable: 36 to learn from and 4 to")
     assert ["1 dropped: source = target", "Same text.", "Same text."] in report["examples"]
     for options in ([], ["--start", "de-en"], ["--start", "de-en", "--part", "encoder"]):
         assert main([str(out), "--minutes", "3", *options]) == 0

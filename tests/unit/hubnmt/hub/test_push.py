@@ -27,11 +27,6 @@ def change(folder: Path) -> None:
     save_model(folder, stored)
 
 
-def is_untouched(hub: HubServer) -> bool:
-    """Tell whether the Hub holds no file of a push."""
-    return ("model", REPO) not in hub.store.repos or hub.repo(REPO).files() == {}
-
-
 def test_a_folder_goes_in_one_commit_and_again_only_with_what_changed(
     hub: HubServer, model_folder: Path
 ):
@@ -155,7 +150,7 @@ def test_lasting_trouble_is_one_line_and_the_next_try_works(
         push(model_folder, REPO)
     assert "\n" not in str(error.value)
     assert TOKEN not in str(error.value)
-    assert is_untouched(hub)
+    assert ("model", REPO) not in hub.store.repos or hub.repo(REPO).files() == {}
     hub.faults.clear()
     push(model_folder, REPO)
     assert hub.repo(REPO).history() == [TITLE, "initial commit"]
