@@ -11,6 +11,7 @@ from hubnmt.decoding.constraints import (
     force_prefix,
     limit_new_tokens,
     repetition_control,
+    require_placeholders,
 )
 from hubnmt.decoding.sampling import generate, random_choice, warp_for_sampling
 from hubnmt.decoding.search import (
@@ -43,6 +44,7 @@ __all__ = [
     "normalize_length",
     "random_choice",
     "repetition_control",
+    "require_placeholders",
     "run_search",
     "warp_for_sampling",
 ]

@@ -5,13 +5,14 @@ work with every decoding algorithm.
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from hubnmt.decoding.search import Constraint
+from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer
 
 
@@ -194,6 +195,26 @@ class ForcedPrefix:
                 mask[[i for i, piece in enumerate(self._pieces) if piece.startswith(rest)]] = True
             self._masks[rest] = mask
         return self._masks[rest]
+
+
+def require_placeholders(
+    counts: Sequence[Counter[str]], tokenizer: Tokenizer, longest: Tensor
+) -> list[Constraint]:
+    """Create the constraint that targets contain the placeholders of their sources, if any.
+
+    Args:
+        counts: the placeholders of each source.
+        tokenizer: of the target.
+        longest: (B,) maximum target length, eos not counted.
+    """
+    if not any(counts):
+        return []
+    required = longest.new_tensor([[count[mark] for mark in PLACEHOLDERS] for count in counts])
+    group_of = {mark: group for group, mark in enumerate(PLACEHOLDERS)}
+    groups = [-1] * tokenizer.vocab_size
+    for token_id, mark in tokenizer.placeholder_ids.items():
+        groups[token_id] = group_of[mark]
+    return [RequiredTokens(groups, required, longest, eos_id=tokenizer.eos_id)]
 
 
 class RequiredTokens:

@@ -21,7 +21,7 @@ from torch.testing import assert_close
 
 from hubnmt import Translator
 from hubnmt.decoding import beam_search, run_search
-from hubnmt.inference.model_step import ModelStep
+from hubnmt.inference.engine import ModelStep
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.model.embedding import sinusoidal_positions
 from hubnmt.model.layers import EncoderLayer

@@ -18,8 +18,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, make_hypothesis
 from hubnmt.inference.ctranslate2_export import N_POSITIONS, open_ctranslate2
-from hubnmt.inference.engine import TorchEngine, choose_distinct, max_tgt_tokens
-from hubnmt.inference.scoring import Pairs
+from hubnmt.inference.engine import Pairs, TorchEngine, choose_distinct, max_tgt_tokens
 from hubnmt.model.batching import group_by_length
 
 

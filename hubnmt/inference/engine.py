@@ -16,7 +16,6 @@ from hubnmt.decoding import (
     Constraint,
     ForcedPrefix,
     Hypothesis,
-    RequiredTokens,
     Search,
     beam_search,
     combine,
@@ -24,16 +23,20 @@ from hubnmt.decoding import (
     limit_new_tokens,
     random_choice,
     repetition_control,
+    require_placeholders,
     run_search,
 )
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.fast_layers import with_fast_layers
-from hubnmt.inference.model_step import ModelStep
-from hubnmt.inference.scoring import Pairs, score_targets
 from hubnmt.model import Transformer
-from hubnmt.model.batching import batch_sources, group_by_length
-from hubnmt.text.protected_spans import PLACEHOLDERS
+from hubnmt.model.batching import batch_sources, batch_targets, group_by_length
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
+
+Pairs = Sequence[tuple[Sequence[int], Sequence[int]]]
+"""Source and target ids without special tokens."""
+
+SCORE_BATCH_PAIRS = 32
+"""Batch size for scoring; the logits of 32 long sentences stay below 1 GB."""
 
 
 class TorchEngine:
@@ -91,10 +94,6 @@ class TorchEngine:
             for group in group_by_length([len(rows[index]) + 1 for index in chosen], budget):
                 yield [chosen[place] for place in group]
 
-    def score(self, pairs: Pairs) -> list[tuple[float, ...]]:
-        """Return the log-probabilities of the target tokens and eos of any number of id pairs."""
-        return score_targets(self.model, self._tokenizers, pairs)
-
     def observe_beam(
         self, row: Sequence[int], decoding: DecodingConfig, observe: BeamObserver
     ) -> list[Hypothesis]:
@@ -129,7 +128,7 @@ class TorchEngine:
         longest = torch.tensor(caps, device=device)  # (B,)
         constraints = [
             *_constraints(decoding, prefix),
-            *_require_placeholders(counts, tgt, longest),
+            *require_placeholders(counts, tgt, longest),
         ]
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,
@@ -161,6 +160,76 @@ class TorchEngine:
                 observe=observe,
             )
         return (yield from search)
+
+    @torch.inference_mode()
+    def score(self, pairs: Pairs) -> list[tuple[float, ...]]:
+        """Return the log-probabilities of the target tokens and eos of any number of id pairs.
+
+        They are in nats and, by teacher forcing, those of a search.
+        """
+        src, tgt = self._tokenizers
+        device = self.model.output_proj.weight.device
+        rows: list[tuple[float, ...]] = []
+        for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
+            sources, targets = zip(*pairs[start : start + SCORE_BATCH_PAIRS], strict=True)
+            batch = batch_sources(sources, pad_id=src.pad_id, eos_id=src.eos_id)
+            src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)  # (B, S) each
+            tgt_in, tgt_out, tgt_pad_mask = batch_targets(
+                targets, pad_id=tgt.pad_id, bos_id=tgt.bos_id, eos_id=tgt.eos_id
+            )  # (B, T) each
+            memory = self.model.encode(src_ids, src_pad_mask)
+            hidden = self.model.decode(tgt_in.to(device), memory, src_pad_mask)  # (B, T, D)
+            is_label = ~tgt_pad_mask  # (B, T)
+            logits = self.model.project(hidden[is_label.to(device)]).float()  # (N, V)
+            labels = tgt_out[is_label].to(device)  # (N,)
+            flat = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0].cpu()  # (N,)
+            lengths = is_label.sum(1).tolist()
+            rows += [tuple(row.tolist()) for row in torch.split(flat, lengths)]
+        return rows
+
+
+class ModelStep:
+    """`Step` over a model, a batch of encoded sources and their decoder cache."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        src_ids: Tensor,
+        src_pad_mask: Tensor,
+        *,
+        forbidden_ids: Sequence[int] = (),
+    ) -> None:
+        """Encode the sources.
+
+        Args:
+            model: in eval mode.
+            src_ids: (B, S).
+            src_pad_mask: (B, S), True = padding.
+            forbidden_ids: ids that no translation contains (pad, bos). The other log-probabilities
+                are not renormalized, so that a search and a replay agree.
+        """
+        self._model = model
+        pad_mask = src_pad_mask if src_pad_mask.any() else None
+        self._cache = model.precompute_cross_attention(model.encode(src_ids, pad_mask), pad_mask)
+        self._forbidden_ids = torch.tensor(
+            list(forbidden_ids), dtype=torch.int64, device=src_ids.device
+        )
+
+    def __call__(self, last_ids: Tensor) -> Tensor:
+        """Decode one position: (B, W) newest tokens to log_probs (B, W, V) float32."""
+        hidden = self._model.step(last_ids, self._cache)  # (B, W, D)
+        logits = self._model.project(hidden).float()  # (B, W, V)
+        # In place, because allocating a second tensor of this size takes longer.
+        log_probs = torch.log_softmax(logits, -1, out=logits)  # (B, W, V)
+        return log_probs.index_fill_(-1, self._forbidden_ids, -torch.inf)
+
+    def reorder(self, parents: Tensor) -> None:
+        """Make hypothesis w of sentence b continue `parents[b, w]`."""
+        self._cache.reorder(parents)
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep only the sentences at these indices."""
+        self._cache.keep(rows)
 
 
 def choose_distinct(
@@ -223,20 +292,6 @@ def _constraints(decoding: DecodingConfig, prefix: ForcedPrefix | None) -> list[
         if decoding.max_new_tokens:
             constraints.append(limit_new_tokens(prefix, decoding.max_new_tokens))
     return constraints
-
-
-def _require_placeholders(
-    counts: Sequence[Counter[str]], tokenizer: Tokenizer, longest: Tensor
-) -> list[Constraint]:
-    """Create the constraint that targets contain the placeholders of their sources."""
-    if not any(counts):
-        return []
-    required = longest.new_tensor([[count[mark] for mark in PLACEHOLDERS] for count in counts])
-    group_of = {mark: group for group, mark in enumerate(PLACEHOLDERS)}
-    groups = [-1] * tokenizer.vocab_size
-    for token_id, mark in tokenizer.placeholder_ids.items():
-        groups[token_id] = group_of[mark]
-    return [RequiredTokens(groups, required, longest, eos_id=tokenizer.eos_id)]
 
 
 def _generator(seed: int, row: Sequence[int]) -> torch.Generator:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hubnmt.attention.replay import attend
-from hubnmt.inference.scoring import score_targets
+from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -37,7 +37,7 @@ def test_scores_of_a_batch_are_those_of_each_token_by_hand(
     texts = [("Ein Hund", "A dog is running."), (SRC, ""), ("x", TGT), (tiny_texts[8], "men")]
     encode = tokenizers.src.encode
     pairs = [(encode(src), encode(tgt)) for src, tgt in texts]
-    scored = score_targets(tiny_model, tokenizers, pairs)
+    scored = TorchEngine(tiny_model, tokenizers).score(pairs)
     with torch.no_grad():
         for (src, tgt), log_probs in zip(pairs, scored, strict=True):
             expected = score_by_hand(tiny_model, src, tgt, tokenizers.tgt)
@@ -50,7 +50,7 @@ def test_a_replay_gives_the_scores_of_the_search_and_every_token(
 ) -> None:
     src_ids, tgt_ids = tokenizers.src.encode(SRC), tokenizers.src.encode(tgt) if tgt else []
     attention = attend(tiny_model, src_ids, tgt_ids, tokenizers=tokenizers)
-    (expected,) = score_targets(tiny_model, tokenizers, [(src_ids, tgt_ids)])
+    (expected,) = TorchEngine(tiny_model, tokenizers).score([(src_ids, tgt_ids)])
     assert attention.tgt_log_probs == pytest.approx(expected, rel=1e-4)
     for weights in (attention.cross, attention.encoder_self, attention.decoder_self):
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
