@@ -11,7 +11,7 @@ and 3.2 (https://arxiv.org/abs/2004.09602).
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from hubnmt.checkpoint.files import (
     CARD,
@@ -37,7 +38,6 @@ from hubnmt.checkpoint.metadata import read_card
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ModelFolderError, first_few, shorten
 from hubnmt.model import Transformer
-from hubnmt.model.meta import meta_device
 from hubnmt.model.transformer import rename_weights
 from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES, Tokenizer, Tokenizers
 
@@ -45,6 +45,12 @@ FLOAT_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat
 """Supported weight types by their name in safetensors."""
 
 INT8, SCALE_SUFFIX, MAX_LEVEL = "I8", ".scale", 127
+
+INITIALIZERS = {
+    *(nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
+    *(Tensor.normal_, Tensor.uniform_),
+}
+"""Functions that draw initial values."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +104,7 @@ def load_model(folder: str | os.PathLike[str]) -> StoredModel:
     config = load_config(folder)
     tokenizers = _load_tokenizers(folder, config)
     weights = folder / WEIGHTS
-    with meta_device():  # allocates no memory for an invalid config
+    with _meta_device():  # allocates no memory for an invalid config
         dtype = check_weights(Transformer(config), weights)
     model = Transformer(config).eval()
     load_weights(model, weights)
@@ -151,6 +157,33 @@ def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     scales = weight.float().abs().amax(1) / MAX_LEVEL
     levels = weight.float() / scales.clamp(min=torch.finfo(torch.float32).tiny)[:, None]
     return levels.round().clamp(-MAX_LEVEL, MAX_LEVEL).to(torch.int8), scales
+
+
+class _SkipInitialization(TorchFunctionMode):
+    """Leave new parameters as they are."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call a function of PyTorch unless it draws initial values."""
+        kwargs = kwargs or {}
+        if func in INITIALIZERS:
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def _meta_device() -> Iterator[None]:
+    """Build modules on the `meta` device: names and shapes without memory or initialization.
+
+    Random numbers on this device would import PyTorch's compiler, which takes 2 s.
+    """
+    with torch.device("meta"), _SkipInitialization():
+        yield
 
 
 def check_weights(model: Transformer, path: Path) -> torch.dtype:

@@ -23,8 +23,7 @@ from hubnmt import Translator
 from hubnmt.decoding import beam_search, run_search
 from hubnmt.inference.engine import ModelStep
 from hubnmt.model.batching import batch_sources, batch_targets
-from hubnmt.model.embedding import sinusoidal_positions
-from hubnmt.model.layers import EncoderLayer
+from hubnmt.model.layers import EncoderLayer, sinusoidal_positions
 from hubnmt.model.transformer import Transformer
 
 torch.manual_seed(0)

@@ -15,8 +15,7 @@ from hubnmt.checkpoint.files import replace_folder
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.errors import ConfigError
 from hubnmt.model.attention import MultiHeadAttention
-from hubnmt.model.embedding import sinusoidal_positions
-from hubnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from hubnmt.model.layers import DecoderLayer, EncoderLayer, FeedForward, sinusoidal_positions
 from hubnmt.text.languages import example_sentence
 from hubnmt.text.tokenizer import SPECIAL_PIECES
 

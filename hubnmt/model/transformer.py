@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from hubnmt.config import ModelConfig
 from hubnmt.model.attention import causal_mask, padding_mask
-from hubnmt.model.embedding import SinusoidalPositions, TokenEmbedding
 from hubnmt.model.kv_cache import DecoderCache, LayerCache
-from hubnmt.model.layers import DecoderLayer, EncoderLayer
+from hubnmt.model.layers import DecoderLayer, EncoderLayer, SinusoidalPositions, TokenEmbedding
 
 T = TypeVar("T")
 

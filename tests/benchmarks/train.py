@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from hubnmt.config import ModelConfig
 from hubnmt.model import Transformer
-from hubnmt.model.embedding import SinusoidalPositions
+from hubnmt.model.layers import SinusoidalPositions
 from hubnmt.text.textfile import read_aligned
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.config.run import OptimizerConfig

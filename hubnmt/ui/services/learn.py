@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hubnmt.errors import InputError
-from hubnmt.model.embedding import sinusoidal_positions
+from hubnmt.model.layers import sinusoidal_positions
 from hubnmt.text.languages import main_tag
 from hubnmt.translator import Translator
 from hubnmt.ui.services import limits

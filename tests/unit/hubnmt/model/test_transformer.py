@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hubnmt.model.embedding import sinusoidal_positions
-from hubnmt.model.layers import SubLayer
+from hubnmt.model.layers import sinusoidal_positions
 from hubnmt.model.transformer import Transformer
 from tests.models import Batch, make_batch, make_config, make_model
 
@@ -186,10 +185,3 @@ def test_each_dropout_acts_in_training_only(rate: str, batch: Batch) -> None:
     model = Transformer(make_config(**{rate: 0.5}))
     assert not torch.equal(model.train()(*batch), model(*batch))
     assert torch.equal(model.eval()(*batch), model(*batch))
-
-
-def test_residual_stream_itself_is_never_dropped() -> None:
-    residual = SubLayer(make_config(dropout=0.5)).train()
-    x = torch.randn(2, 5, D)
-    added = residual(x, torch.ones_like) - x
-    assert {round(value, 3) for value in added.flatten().tolist()} == {0.0, 2.0}
