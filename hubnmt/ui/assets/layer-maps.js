@@ -1,15 +1,7 @@
 // Pictures of tensors for the values of one layer; loaded before layer.js.
 
-const FULL_SCALE = 32767; // same value in services/layer_values.py
 const ROW_PX = { strip: 20, map: 26 };
 const CELL_PX = 46; // width of a cell of a map, where there is room
-
-function unpack({ rows, columns, scale, values }) {
-  const bytes = Uint8Array.from(atob(values), (char) => char.charCodeAt(0));
-  const packed = new Int16Array(bytes.buffer);
-  const numbers = Float32Array.from(packed, (value) => (value / FULL_SCALE) * scale);
-  return { rows, columns, scale, numbers };
-}
 
 const readable = (token) => token.trim() || "\u2423";
 const number = (value) => value.toPrecision(3).replace("-", "\u2212");

@@ -143,7 +143,7 @@ function draw() {
   find("empty").hidden = Boolean(value || given?.message);
   find("empty").textContent = given ? "Translate a sentence in the Translate tab first." : "Computing \u2026";
   if (!value) return;
-  tensors = Object.fromEntries(Object.entries(value.tensors).map(([name, packed]) => [name, unpack(packed)]));
+  tensors = Object.fromEntries(Object.entries(value.tensors).map(([name, packed]) => [name, unpackTensor(packed)]));
   const { kind, layer, head } = value.choice;
   find("kind").value = kind;
   fill(find("number"), value.layers[kind], layer);

@@ -1,5 +1,5 @@
-// Positional encodings as an image. props.value is {rows, columns, values: base64 of signed bytes} or
-// null; one row per position, one column per feature.
+// Positional encodings as an image. props.value is a packed tensor or null; one row per position, one
+// column per feature.
 
 const canvas = element.querySelector("canvas");
 let values = null;
@@ -9,7 +9,7 @@ function draw() {
   const value = props.value;
   find("plot").hidden = !value;
   if (!value) return;
-  values = Int8Array.from(atob(value.values), (char) => char.charCodeAt(0));
+  values = unpackTensor(value).numbers;
   canvas.width = value.columns;
   canvas.height = value.rows;
   const context = canvas.getContext("2d");
@@ -18,7 +18,7 @@ function draw() {
     getComputedStyle(element).getPropertyValue(name).split(",").map(Number),
   );
   values.forEach((wave, i) => {
-    image.data.set([...(wave < 0 ? down : up), 2 * Math.abs(wave)], 4 * i);
+    image.data.set([...(wave < 0 ? down : up), 255 * Math.abs(wave)], 4 * i);
   });
   context.putImageData(image, 0, 0);
   find("end").textContent = `feature ${value.columns - 1}`;
@@ -30,7 +30,7 @@ canvas.addEventListener("pointermove", (event) => {
   const column = Math.min(canvas.width - 1, Math.floor((event.offsetX / width) * canvas.width));
   const row = Math.min(canvas.height - 1, Math.floor((event.offsetY / height) * canvas.height));
   if (column < 0 || row < 0) return;
-  const wave = (values[row * canvas.width + column] / 127).toFixed(2).replace("-", "\u2212");
+  const wave = values[row * canvas.width + column].toFixed(2).replace("-", "\u2212");
   find("readout").textContent = `Position ${row}, feature ${column}: ${wave}`;
 });
 new MutationObserver(draw).observe(document.body, { attributeFilter: ["class"] });

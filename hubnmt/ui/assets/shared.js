@@ -13,6 +13,14 @@ function svgNode(tag, attributes = {}, text = "") {
   return node;
 }
 
+// A tensor as `pack` of services/layer_values.py encodes it.
+function unpackTensor({ rows, columns, scale, values }) {
+  const bytes = Uint8Array.from(atob(values), (char) => char.charCodeAt(0));
+  const packed = new Int16Array(bytes.buffer);
+  const numbers = Float32Array.from(packed, (value) => (value / 32767) * scale);
+  return { rows, columns, scale, numbers };
+}
+
 // A slider over numbered steps with buttons before and after it, and one that plays them. `last()` is
 // the number of the last step, where it begins; `draw(n)` shows one.
 function stepper(last, draw, pause) {

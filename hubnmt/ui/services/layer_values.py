@@ -52,7 +52,7 @@ def layer_values(translator: Translator, subject: Subject, asked: Any = None) ->
         "heads": config.n_heads,
         "norm": config.norm_order,
         "activation": config.activation,
-        "tensors": {name: _pack(values) for name, values in _tensors(trace, head).items()},
+        "tensors": {name: pack(values) for name, values in _tensors(trace, head).items()},
     }
 
 
@@ -98,8 +98,11 @@ def _tensors(trace: LayerTrace, head: int) -> dict[str, Tensor]:
     return rows | {name: values[shown, shown] for name, values in maps.items()}
 
 
-def _pack(values: Tensor) -> dict[str, Any]:
-    """Encode (rows, columns) as base64 of little-endian 16-bit integers with a common scale."""
+def pack(values: Tensor) -> dict[str, Any]:
+    """Encode (rows, columns) as base64 of little-endian 16-bit integers with a common scale.
+
+    `unpackTensor` of `assets/shared.js` reads it.
+    """
     if not values.isfinite().all():
         raise ModelFolderError(NOT_FINITE)
     numbers = values.double().numpy()

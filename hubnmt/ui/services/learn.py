@@ -1,10 +1,7 @@
 """Data for the Learn tab: tokens, positions, one layer, next token, beam search and training."""
 
-import base64
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from hubnmt.errors import InputError
 from hubnmt.model.layers import sinusoidal_positions
@@ -13,7 +10,7 @@ from hubnmt.translator import Translator
 from hubnmt.ui.services import limits
 from hubnmt.ui.services.decoding_steps import beam_tree, next_token
 from hubnmt.ui.services.examples import examples
-from hubnmt.ui.services.layer_values import layer_values
+from hubnmt.ui.services.layer_values import layer_values, pack
 from hubnmt.ui.services.registry import ModelRegistry
 from hubnmt.ui.services.subject import Subject, page_state, read_subject
 from hubnmt.ui.services.training_runs import Run, find_run, read_run
@@ -53,15 +50,9 @@ def merges(registry: ModelRegistry, text: str, model: str) -> dict[str, Any]:
 
 
 def positions(registry: ModelRegistry, model: str) -> dict[str, Any]:
-    """Return the positional encodings, quantized to signed bytes: -127 is -1, 127 is 1."""
+    """Return the positional encodings."""
     d_model = registry.get(model).config.d_model
-    pattern = sinusoidal_positions(0, N_POSITIONS, d_model).numpy()  # (T, D)
-    packed = np.rint(pattern * 127).astype(np.int8)
-    return {
-        "rows": N_POSITIONS,
-        "columns": d_model,
-        "values": base64.b64encode(packed.tobytes()).decode("ascii"),
-    }
+    return pack(sinusoidal_positions(0, N_POSITIONS, d_model))  # (T, D)
 
 
 def find_subject(
