@@ -49,13 +49,12 @@ def test_the_space_translates_with_a_private_model(
     open_space(SPACE, MODEL, with_token=True)
     space = hub.repo(SPACE, "space")
     folder = check_out(space, tmp_path / "space" / "app")
-    outside = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
-    outside |= {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", **space.variables, **space.secrets}
+    environment |= {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "SPACE_ID": SPACE}
+    environment |= space.variables | space.secrets
     expected = Translator.from_pretrained(model_folder).translate(TEXT)
     monkeypatch.delenv("HF_TOKEN")
-    outside["SPACE_ID"] = SPACE
     log = tmp_path / "log.txt"
-    with served([python, "app.py"], folder, outside, log) as (url, _):
+    with served([python, "app.py"], folder, environment, log) as (url, _):
         client = Client(url, verbose=False)
         said = client.predict(TEXT, api_name="/translate")
         names = [model["name"] for model in client.predict(api_name="/models")]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -56,8 +57,7 @@ def pins(repo: Path) -> dict[str, Version]:
 def front_matter(repo: Path) -> dict[str, str]:
     """Read the settings of the Space at the top of the README."""
     _, block, _ = (repo / "README.md").read_text(encoding="utf-8").split("---\n", maxsplit=2)
-    pairs = [line.split(": ", maxsplit=1) for line in block.splitlines() if ": " in line]
-    return {key: value.strip("\"'") for key, value in pairs}
+    return dict(yaml.safe_load(block))
 
 
 def test_requirements_are_core_and_app(pins: dict[str, Version], ranges: dict[str, Any]):

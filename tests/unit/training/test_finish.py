@@ -6,7 +6,6 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -132,11 +131,7 @@ def test_a_mistake_is_refused_without_a_traceback(
     words: str, run_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "short.en").write_text("One line.\n", encoding="utf-8")
-    try:
-        status: Any = main(words.format(run=run_dir, at=tmp_path).split())
-    except SystemExit as error:  # argparse
-        status = error.code
-    assert status == 2
+    assert main(words.format(run=run_dir, at=tmp_path).split()) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert not (tmp_path / "dest").exists()
 

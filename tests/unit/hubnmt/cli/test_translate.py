@@ -4,7 +4,7 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,23 +63,6 @@ def test_every_decoding_option_reaches_the_search(model: str, run: Run) -> None:
     assert [each["text"] for each in json.loads(out)["n_best"]] == texts
 
 
-@pytest.fixture
-def interrupt_third_chunk(expected: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Press Ctrl-C when two lines are written."""
-    translate, calls = Translator.translate, itertools.count()
-
-    def count(self: Translator, text: Any, **options: Any) -> Any:
-        if text and next(calls) == 2:
-            raise KeyboardInterrupt
-        return translate(self, text, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("hubnmt.cli.options.CHUNK_LINES", 1)
-        patch.setattr(Translator, "translate", count)
-        yield
-
-
-@pytest.mark.usefixtures("interrupt_third_chunk")
 @pytest.mark.parametrize("flags", [[], ["--overwrite"]], ids=str)
 def test_an_interruption_tells_how_to_go_on_and_that_is_true(
     flags: list[str],
@@ -88,8 +71,18 @@ def test_an_interruption_tells_how_to_go_on_and_that_is_true(
     run: Run,
     expected: list[str],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
+    translate, calls = Translator.translate, itertools.count()
+
+    def interrupt_third_chunk(self: Translator, text: Any, **options: Any) -> Any:
+        if text and next(calls) == 2:
+            raise KeyboardInterrupt
+        return translate(self, text, **options)
+
+    monkeypatch.setattr("hubnmt.cli.options.CHUNK_LINES", 1)
+    monkeypatch.setattr(Translator, "translate", interrupt_third_chunk)
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_bytes(as_file(lines))
     if flags:

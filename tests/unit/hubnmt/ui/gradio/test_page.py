@@ -7,7 +7,6 @@ import pytest
 from hubnmt.ui.gradio import page
 from hubnmt.ui.gradio.events import ASSETS
 from hubnmt.ui.gradio.page import build_demo, launch_options
-from hubnmt.ui.services import files
 from hubnmt.ui.services.registry import ModelRegistry
 
 LINES = ("model", "files", "opening")
@@ -35,7 +34,6 @@ def test_what_visitors_leave_behind_is_bounded(demo: gr.Blocks, registry: ModelR
     every, age = demo.delete_cache
     assert 1800 < age < age + every < 3600 == page.KEPT_FILES_S  # when one is seen at last
     options = launch_options(registry)
-    assert options["max_file_size"] == f"{files.MAX_FILE_MIB}mb"
     assert options["state_session_capacity"] == page.MAX_SESSIONS
     assert options["run_history"] is False
 
