@@ -4,28 +4,21 @@ import pytest
 import torch
 
 from hubnmt import Translator
-from hubnmt.config import ModelConfig
 from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import (
     AUTO,
     WIDE,
     check_dtype,
-    open_device,
     resolve_dtype,
     resolve_training_dtype,
 )
+from tests.models import make_config
 
 CPU = torch.device("cpu")
 INTEL_AMX = {"cpu_name": "Intel Xeon", "avx512_f": True, "avx512_bf16": True, "amx_bf16": True}
 INTEL_AVX512 = {"cpu_name": "Intel Xeon", "avx512_f": True, "avx512_bf16": True}
 AMD_ZEN_4 = {"cpu_name": "AMD EPYC", "avx512_f": True, "avx512_bf16": True}
 AMD_ZEN_3 = {"cpu_name": "AMD EPYC", "avx2": True}
-
-
-def make_config(d_model: int = 128) -> ModelConfig:
-    return ModelConfig(
-        src_lang="de", tgt_lang="en", src_vocab_size=300, tgt_vocab_size=300, d_model=d_model
-    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +39,7 @@ def test_the_fastest_type_on_a_cpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
-    assert resolve_dtype(AUTO, CPU, make_config(d_model=d_model)) == expected
+    assert resolve_dtype(AUTO, CPU, make_config(d_model=d_model, n_heads=4)) == expected
     assert resolve_training_dtype(AUTO, CPU) == in_training
 
 
@@ -63,13 +56,6 @@ def test_an_unknown_type_is_refused() -> None:
     check_dtype("int8")
     with pytest.raises(ConfigError, match=r"'int4' must be auto or bfloat16 or "):
         check_dtype("int4")
-
-
-@pytest.mark.parametrize("has_gpu", [True, False])
-def test_auto_is_a_gpu_if_there_is_one(has_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-    monkeypatch.setattr(torch, "empty", lambda *_, device: device)  # no GPU is needed for this
-    assert open_device("auto").type == ("cuda" if has_gpu else "cpu")
 
 
 def test_8_bits_without_ctranslate2_name_the_engine() -> None:

@@ -17,7 +17,6 @@ from hubnmt.decoding import force_prefix, run_search
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.engine import TorchEngine, is_cut
 from hubnmt.model import Transformer
-from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.model.layers import ACTIVATIONS
 from hubnmt.text.tokenizer import Tokenizer
 
@@ -43,16 +42,6 @@ def options(**values: Any) -> DecodingConfig:
     return DecodingConfig(**{"max_new_tokens": 7, "length_penalty": 0.7, **values})
 
 
-def replay(engine: TorchEngine, src: list[int], tgt: list[int]) -> list[float]:
-    """Ask the model for each token of one pair, all at once."""
-    src_ids, src_pad_mask = batch_sources([src], pad_id=0, eos_id=2)
-    target = batch_targets([tgt], pad_id=0, bos_id=1, eos_id=2)
-    with torch.inference_mode():
-        logits = engine.model(src_ids, target.tgt_in, src_pad_mask)
-    log_probs = logits[0].float().log_softmax(-1)
-    return log_probs.gather(1, target.tgt_out[0, :, None])[:, 0].tolist()
-
-
 @STRATEGIES
 @pytest.mark.parametrize("forced", ["", "A dog is running"])
 def test_log_probs_are_those_of_a_replay(
@@ -68,7 +57,7 @@ def test_log_probs_are_those_of_a_replay(
     for src, hypotheses in zip(rows, found, strict=True):
         for each in hypotheses:
             assert tiny_tokenizer.decode(each.ids).startswith(forced)
-            expected = replay(engine, src, each.ids)
+            (expected,) = engine.score([(src, each.ids)])
             assert each.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
             assert each.log_prob == pytest.approx(sum(expected), rel=1e-4)
             assert each.score == pytest.approx(sum(expected) / len(expected) ** 0.7, rel=1e-4)
@@ -188,10 +177,5 @@ def test_an_activation_of_the_table_is_searched_with(
     for src, (found,) in zip(
         rows, run_search(changed.search(rows, options(**GREEDY))), strict=True
     ):
-        expected = replay(changed, src, found.ids)
+        (expected,) = changed.score([(src, found.ids)])
         assert found.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)
-
-
-def test_an_unknown_activation_is_refused(stored: StoredModel) -> None:
-    with pytest.raises(KeyError, match="silu"):
-        Transformer(dataclasses.replace(stored.model.config, activation="silu"))

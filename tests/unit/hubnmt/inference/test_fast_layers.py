@@ -3,14 +3,19 @@
 Weights are float64 and random, so that agreement to 1e-7 leaves no room for a missing term.
 """
 
-from collections.abc import Callable
+import platform
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.inference.fast_layers import FastLinear, has_onednn, with_fast_layers
+from hubnmt.inference.fast_layers import (
+    FastLinear,
+    has_onednn,
+    keep_freed_memory,
+    with_fast_layers,
+)
 from hubnmt.model import Transformer
 from tests.models import make_model
 
@@ -29,13 +34,9 @@ N_SRC_TOKENS = pytest.mark.parametrize(
 """One sentence and several, padded or not; the last are too long for explicit products."""
 
 
-@pytest.fixture
-def make_source() -> Callable[[list[int]], tuple[Tensor, Tensor]]:
-    def make(lengths: list[int]) -> tuple[Tensor, Tensor]:
-        pad_mask = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]  # (B, S)
-        return torch.randint(3, 19, pad_mask.shape).masked_fill(pad_mask, 0), pad_mask
-
-    return make
+def make_source(lengths: list[int]) -> tuple[Tensor, Tensor]:
+    pad_mask = torch.arange(max(lengths)) >= torch.tensor(lengths)[:, None]  # (B, S)
+    return torch.randint(3, 19, pad_mask.shape).masked_fill(pad_mask, 0), pad_mask
 
 
 def replay(model: Transformer, rows: Tensor, src: tuple[Tensor, Tensor], sentence: int) -> Tensor:
@@ -48,7 +49,7 @@ def replay(model: Transformer, rows: Tensor, src: tuple[Tensor, Tensor], sentenc
 @N_SRC_TOKENS
 @pytest.mark.parametrize("is_fast", [True, False])
 def test_steps_of_forking_beams_are_the_models_replay(
-    is_fast: bool, lengths: list[int], changes: dict[str, Any], make_source: Any
+    is_fast: bool, lengths: list[int], changes: dict[str, Any]
 ) -> None:
     """Beams fork, merge and grow over the cache's first size; sentences leave half-way."""
     model = make_model(**changes).requires_grad_(False)
@@ -84,3 +85,16 @@ def test_products_are_those_of_the_weights_for_every_number_of_rows(
         x.double(), weight.double(), None if bias is None else bias.double()
     )
     torch.testing.assert_close(FastLinear(weight, bias)(x).double(), expected, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_the_same_tensors_again_cause_few_page_faults() -> None:
+    resource = pytest.importorskip("resource", reason="needs POSIX")
+    keep_freed_memory()
+    counts = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        tensors = [torch.ones(5, 2**20) for _ in range(6)]  # 120 MB, 30,000 pages
+        del tensors
+        counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    assert counts[-1] < 3_000
