@@ -169,22 +169,25 @@ class TorchEngine:
         """
         src, tgt = self._tokenizers
         device = self.model.output_proj.weight.device
-        rows: list[tuple[float, ...]] = []
+        rows: list[tuple[float, ...]] = [()] * len(pairs)
+        by_length = sorted(range(len(pairs)), key=lambda index: sum(map(len, pairs[index])))
         for start in range(0, len(pairs), SCORE_BATCH_PAIRS):
-            sources, targets = zip(*pairs[start : start + SCORE_BATCH_PAIRS], strict=True)
+            chosen = by_length[start : start + SCORE_BATCH_PAIRS]
+            sources, targets = zip(*(pairs[index] for index in chosen), strict=True)
             batch = batch_sources(sources, pad_id=src.pad_id, eos_id=src.eos_id)
             src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)  # (B, S) each
             tgt_in, tgt_out, tgt_pad_mask = batch_targets(
                 targets, pad_id=tgt.pad_id, bos_id=tgt.bos_id, eos_id=tgt.eos_id
             )  # (B, T) each
-            memory = self.model.encode(src_ids, src_pad_mask)
-            hidden = self.model.decode(tgt_in.to(device), memory, src_pad_mask)  # (B, T, D)
+            memory = self._fast.encode(src_ids, src_pad_mask)
+            hidden = self._fast.decode(tgt_in.to(device), memory, src_pad_mask)  # (B, T, D)
             is_label = ~tgt_pad_mask  # (B, T)
-            logits = self.model.project(hidden[is_label.to(device)]).float()  # (N, V)
+            logits = self._fast.project(hidden[is_label.to(device)]).float()  # (N, V)
             labels = tgt_out[is_label].to(device)  # (N,)
             flat = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0].cpu()  # (N,)
             lengths = is_label.sum(1).tolist()
-            rows += [tuple(row.tolist()) for row in torch.split(flat, lengths)]
+            for index, row in zip(chosen, torch.split(flat, lengths), strict=True):
+                rows[index] = tuple(row.tolist())
         return rows
 
 
