@@ -7,11 +7,8 @@ from hubnmt.decoding.beam import BeamObserver, Continuation, beam_search
 from hubnmt.decoding.constraints import (
     ForcedPrefix,
     RequiredTokens,
-    combine,
     force_prefix,
-    limit_new_tokens,
-    repetition_control,
-    require_placeholders,
+    make_constraint,
 )
 from hubnmt.decoding.sampling import generate, random_choice, warp_for_sampling
 from hubnmt.decoding.search import (
@@ -36,15 +33,12 @@ __all__ = [
     "Search",
     "Step",
     "beam_search",
-    "combine",
     "force_prefix",
     "generate",
-    "limit_new_tokens",
+    "make_constraint",
     "make_hypothesis",
     "normalize_length",
     "random_choice",
-    "repetition_control",
-    "require_placeholders",
     "run_search",
     "warp_for_sampling",
 ]

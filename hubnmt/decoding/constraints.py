@@ -6,52 +6,70 @@ work with every decoding algorithm.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from hubnmt.config import DecodingConfig
 from hubnmt.decoding.search import Constraint
 from hubnmt.text.protected_spans import PLACEHOLDERS
 from hubnmt.text.tokenizer import Tokenizer
 
 
-def combine(constraints: Sequence[Constraint]) -> Constraint | None:
-    """Compose constraints in order; return None if there are none."""
-    if not constraints:
-        return None
+def make_constraint(
+    decoding: DecodingConfig,
+    tokenizer: Tokenizer,
+    *,
+    prefix: "ForcedPrefix | None",
+    placeholders: Sequence[Counter[str]],
+    max_tgt_tokens: Tensor,
+) -> Constraint | None:
+    """Compose the constraints that options, a prefix and placeholders need; None if none.
+
+    Args:
+        decoding: the options.
+        tokenizer: of the target.
+        prefix: forced prefix of the targets.
+        placeholders: those of protected spans in each of B sources, which its target needs too.
+        max_tgt_tokens: (B,) maximum target length, eos not counted.
+    """
+    constraints: list[Constraint] = []
+    if decoding.no_repeat_ngram_size or decoding.repetition_penalty != 1:
+        constraints.append(_control_repetition(decoding, prefix))
+    if prefix:
+        constraints.append(prefix)
+        if decoding.max_new_tokens:
+            constraints.append(_limit_new_tokens(prefix, decoding.max_new_tokens))
+    if any(placeholders):
+        groups = {id: PLACEHOLDERS.index(mark) for id, mark in tokenizer.placeholder_ids.items()}
+        required = [[count[mark] for mark in PLACEHOLDERS] for count in placeholders]
+        needed = max_tgt_tokens.new_tensor(required)  # (B, K)
+        constraints.append(RequiredTokens(groups, needed, max_tgt_tokens, eos_id=tokenizer.eos_id))
 
     def apply_all(log_probs: Tensor, tokens: Tensor, sentences: Tensor) -> Tensor:
         for constraint in constraints:
             log_probs = constraint(log_probs, tokens, sentences)
         return log_probs
 
-    return apply_all
+    return apply_all if constraints else None
 
 
-def repetition_control(
-    *,
-    no_repeat_ngram_size: int,
-    repetition_penalty: float,
-    prefix: "ForcedPrefix | None" = None,
-) -> list[Constraint]:
-    """Create the constraints for n-gram blocking (0 disables it) and repetition penalty (1 does).
-
-    Repetition is not controlled while the prefix is being generated.
-    """
+def _control_repetition(decoding: DecodingConfig, prefix: "ForcedPrefix | None") -> Constraint:
+    """Create the constraint that controls repetition, but not while the prefix is generated."""
 
     def control(log_probs: Tensor, tokens: Tensor, _: Tensor) -> Tensor:
         controlled = log_probs
-        if repetition_penalty != 1:
-            controlled = penalize_repetition(controlled, tokens, repetition_penalty)
-        if no_repeat_ngram_size:
-            controlled = block_repeated_ngrams(controlled, tokens, no_repeat_ngram_size)
+        if decoding.repetition_penalty != 1:
+            controlled = penalize_repetition(controlled, tokens, decoding.repetition_penalty)
+        if decoding.no_repeat_ngram_size:
+            controlled = block_repeated_ngrams(controlled, tokens, decoding.no_repeat_ngram_size)
         if prefix is None or tokens.shape[2] >= prefix.max_tokens:
             return controlled
         contains_prefix = prefix.contains_prefix(tokens)  # (B, W)
         return torch.where(contains_prefix[:, :, None], controlled, log_probs)
 
-    return [control] if no_repeat_ngram_size or repetition_penalty != 1 else []
+    return control
 
 
 def block_repeated_ngrams(log_probs: Tensor, tokens: Tensor, n: int) -> Tensor:
@@ -84,7 +102,7 @@ def penalize_repetition(log_probs: Tensor, tokens: Tensor, penalty: float) -> Te
     return log_probs.scatter(2, tokens, log_probs.gather(2, tokens) * penalty)
 
 
-def limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:
+def _limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:
     """Create a constraint that allows at most `most` tokens after the prefix.
 
     Hypotheses of one sentence may segment the prefix differently, so tokens are counted for each
@@ -197,26 +215,6 @@ class ForcedPrefix:
         return self._masks[rest]
 
 
-def require_placeholders(
-    counts: Sequence[Counter[str]], tokenizer: Tokenizer, longest: Tensor
-) -> list[Constraint]:
-    """Create the constraint that targets contain the placeholders of their sources, if any.
-
-    Args:
-        counts: the placeholders of each source.
-        tokenizer: of the target.
-        longest: (B,) maximum target length, eos not counted.
-    """
-    if not any(counts):
-        return []
-    required = longest.new_tensor([[count[mark] for mark in PLACEHOLDERS] for count in counts])
-    group_of = {mark: group for group, mark in enumerate(PLACEHOLDERS)}
-    groups = [-1] * tokenizer.vocab_size
-    for token_id, mark in tokenizer.placeholder_ids.items():
-        groups[token_id] = group_of[mark]
-    return [RequiredTokens(groups, required, longest, eos_id=tokenizer.eos_id)]
-
-
 class RequiredTokens:
     """Constraint that a target contains required tokens, each exactly as often as required.
 
@@ -229,21 +227,19 @@ class RequiredTokens:
     """
 
     def __init__(
-        self, groups: Sequence[int], required: Tensor, max_tgt_tokens: Tensor, *, eos_id: int
+        self, groups: Mapping[int, int], required: Tensor, max_tgt_tokens: Tensor, *, eos_id: int
     ) -> None:
         """Set the tokens and how often each is required.
 
         Args:
-            groups: for each of V ids its group: ids of one group count as the same token; -1 for
-                ids that are not constrained.
+            groups: the group of each of the M constrained ids: those of one group count as the same
+                token.
             required: (B, K) number of tokens of each of K groups that a sentence needs.
             max_tgt_tokens: (B,) maximum target length, eos not counted.
             eos_id: end-of-sentence token.
         """
-        device = required.device
-        group_of = torch.tensor(groups, device=device)  # (V,)
-        self._ids = (group_of >= 0).nonzero()[:, 0]  # (M,) the constrained ids
-        self._group_of_ids = group_of[self._ids]  # (M,)
+        self._ids = max_tgt_tokens.new_tensor(list(groups))  # (M,)
+        self._group_of_ids = max_tgt_tokens.new_tensor(list(groups.values()))  # (M,)
         self._required = required
         self._max_tgt_tokens = max_tgt_tokens
         self._eos_id = eos_id

@@ -13,17 +13,13 @@ from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import (
     NOT_FINITE,
     BeamObserver,
-    Constraint,
     ForcedPrefix,
     Hypothesis,
     Search,
     beam_search,
-    combine,
     generate,
-    limit_new_tokens,
+    make_constraint,
     random_choice,
-    repetition_control,
-    require_placeholders,
     run_search,
 )
 from hubnmt.errors import ModelFolderError
@@ -126,16 +122,15 @@ class TorchEngine:
         step = ModelStep(self._fast, src_ids, src_pad_mask, forbidden_ids=forbidden_ids)
         caps = [max_tgt_tokens(len(row), decoding, prefix) for row in rows]
         longest = torch.tensor(caps, device=device)  # (B,)
-        constraints = [
-            *_constraints(decoding, prefix),
-            *require_placeholders(counts, tgt, longest),
-        ]
+        constraint = make_constraint(
+            decoding, tgt, prefix=prefix, placeholders=counts, max_tgt_tokens=longest
+        )
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,
             "eos_id": tgt.eos_id,
             "max_tgt_tokens": longest,
             "length_penalty": decoding.length_penalty,
-            "constraint": combine(constraints),
+            "constraint": constraint,
         }
         if decoding.sample:
             draw = random_choice(
@@ -152,13 +147,7 @@ class TorchEngine:
             # For n-best lists request all W hypotheses, since some may have the same text.
             width = decoding.beam_size
             n_best = 1 if decoding.n_best == 1 else width
-            search = beam_search(
-                step,
-                **shared,
-                beam_size=width,
-                n_best=n_best,
-                observe=observe,
-            )
+            search = beam_search(step, **shared, beam_size=width, n_best=n_best, observe=observe)
         return (yield from search)
 
     @torch.inference_mode()
@@ -281,20 +270,6 @@ def is_cut(
     if prefix and decoding.max_new_tokens:
         return int(prefix.count_new(torch.tensor([[ids]]))) >= decoding.max_new_tokens
     return len(ids) >= max_tgt_tokens(n_src_tokens, decoding, prefix)
-
-
-def _constraints(decoding: DecodingConfig, prefix: ForcedPrefix | None) -> list[Constraint]:
-    """Create the constraints for the options and the prefix."""
-    constraints = repetition_control(
-        no_repeat_ngram_size=decoding.no_repeat_ngram_size,
-        repetition_penalty=decoding.repetition_penalty,
-        prefix=prefix,
-    )
-    if prefix:
-        constraints.append(prefix)
-        if decoding.max_new_tokens:
-            constraints.append(limit_new_tokens(prefix, decoding.max_new_tokens))
-    return constraints
 
 
 def _generator(seed: int, row: Sequence[int]) -> torch.Generator:

@@ -69,9 +69,8 @@ def test_required_tokens_are_in_every_target_as_often_as_required(
 ) -> None:
     """Tokens 0 and 1 count as the same, 3 is another; the last sentence has no room for all."""
     caps, required = [6, 9, 4, 0, 2], [[1, 2], [0, 0], [2, 0], [1, 0], [2, 1]]
-    constraint = RequiredTokens(
-        [0, 0, -1, 1], torch.tensor(required), torch.tensor(caps), eos_id=EOS
-    )
+    groups = {0: 0, 1: 0, 3: 1}
+    constraint = RequiredTokens(groups, torch.tensor(required), torch.tensor(caps), eos_id=EOS)
     tables = [random_table(9 * seed + b, eos_bonus=eos_bonus) for b in range(5)]
     results = run_search(start(TableStep(tables), caps, caps, constraint=constraint))
     for cap, (n_first, n_other), found in zip(caps, required, results, strict=True):
