@@ -20,7 +20,7 @@ from collections.abc import Callable
 import httpx
 import typer
 from tables import show_table
-from visitors import SENTENCES, Page, serve, share
+from visitors import SENTENCES, serve, share
 
 TYPING_S = (0.7, 1.5)
 """Between the pauses of a visitor who types."""
@@ -81,13 +81,9 @@ class Visitor:
 
     def type_text(self, text: str) -> str:
         """Ask for the translation of a text as the page does, which ends an older one."""
-        body = {
-            "data": [text, *self.values[1:]],
-            "fn_index": self.event,
-            "session_hash": self.session,
-        }
-        answer = self.http.post(f"{self.url}queue/join", json=body)
-        answer.raise_for_status()
+        body = {"data": [text, *self.values[1:]], "fn_index": self.event}
+        asked = body | {"session_hash": self.session}
+        answer = self.http.post(f"{self.url}queue/join", json=asked).raise_for_status()
         return str(answer.json()["event_id"])
 
     def until_answered(self, event: str, timeout_s: float = TIMEOUT_S) -> None:
@@ -104,29 +100,20 @@ class Visitor:
         self.errors["no answer"] += 1
 
 
-def visit(visitor: Visitor, act: Callable[[], None], until: float) -> None:
-    """Do one thing after the other, and note what a visitor should not meet."""
-    while time.monotonic() < until:
-        try:
-            act()
-        except (httpx.HTTPError, OSError, ValueError) as error:
-            visitor.errors[f"{type(error).__name__}: {error}"[:100]] += 1
-            time.sleep(0.2)
-
-
 def start(visitor: Visitor, act: Callable[[], None], until: float) -> threading.Thread:
-    thread = threading.Thread(target=visit, args=(visitor, act, until), daemon=True)
+    """Do one thing after the other in a thread, and note what a visitor should not meet."""
+
+    def visit() -> None:
+        while time.monotonic() < until:
+            try:
+                act()
+            except (httpx.HTTPError, OSError, ValueError) as error:
+                visitor.errors[f"{type(error).__name__}: {error}"[:100]] += 1
+                time.sleep(0.2)
+
+    thread = threading.Thread(target=visit, daemon=True)
     thread.start()
     return thread
-
-
-def watch(page: Page, until: float) -> list[float]:
-    """Return the memory of the page in MiB, second by second."""
-    memory = []
-    while not memory or time.monotonic() < until:
-        memory.append(page.process.memory_info().rss / 2**20)
-        time.sleep(1)
-    return memory
 
 
 def main(minutes: float = 1, visitors: int = 50, crowd: int = 0) -> None:
@@ -138,7 +125,10 @@ def main(minutes: float = 1, visitors: int = 50, crowd: int = 0) -> None:
         for _ in range(crowd):
             start(client, lambda: client.ask(SENTENCES[0]), until)
         threads = [start(each, each.translate, until) for each in everybody]
-        memory = watch(page, until)
+        memory = []
+        while not memory or time.monotonic() < until:
+            memory.append(page.process.memory_info().rss / 2**20)
+            time.sleep(1)
         for thread in threads:
             thread.join(max(0.0, until + LAST_ANSWERS_S - time.monotonic()))
         n_tracebacks = page.log.read_text().count("Traceback")

@@ -34,6 +34,7 @@ def url(bundled_model: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium for all tests."""
+    expect.set_options(timeout=TIMEOUT_MS)
     with chromium() as browser:
         yield browser
 
@@ -154,11 +155,7 @@ class Visit:
 
     def until_value(self, control: Any, value: str | re.Pattern[str]) -> None:
         """Wait until a control says this, or something that the pattern finds."""
-        expect(control).to_have_value(value, timeout=TIMEOUT_MS)
-
-    def until_checked(self, control: Any, *, is_on: bool) -> None:
-        """Wait until a switch is on, or off."""
-        expect(control).to_be_checked(checked=is_on, timeout=TIMEOUT_MS)
+        expect(control).to_have_value(value)
 
     def compare(self, text: str) -> None:
         """Open the tab, type a text, press Enter, and wait for both translations."""

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from hubnmt.ui.services.limits import MAX_TEXT_CHARS
+from tests.browser.conftest import expect
 
 pytestmark = pytest.mark.browser
 
@@ -64,7 +65,7 @@ def test_decoding_options(visit: Any):
     page.get_by_role("radio", name="Creative").check()
     number["Temperature"].wait_for()
     visit.until_value(number["Temperature"], "0.9")
-    visit.until_checked(page.get_by_label("Random sampling"), is_on=True)
+    expect(page.get_by_label("Random sampling")).to_be_checked(checked=True)
     visit.translate(TEXT)
     page.get_by_label("Seed").fill("-1")
     page.click("#go")
@@ -79,7 +80,7 @@ def test_decoding_options(visit: Any):
     number["Beam size"].fill("2")
     number["Beam size"].press("Tab")
     visit.until_value(number["Alternatives"], "2")
-    visit.until_checked(best, is_on=False)
+    expect(best).to_be_checked(checked=False)
     page.get_by_label("Forced prefix").fill("Yesterday ")
     text = visit.translate("Zwei Frauen lachen.")
     assert text.startswith("Yesterday ")

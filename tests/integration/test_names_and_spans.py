@@ -62,26 +62,28 @@ def test_a_name_is_kept_and_a_word_with_another_form_is_translated(
         assert word in translator.translate(text, n_best=n_best).text
 
 
-TRANSLATED = {
-    "de-en": ["Der Akku ist leer.", "Maschinelle Übersetzung ist nützlich."],
-    "en-de": [
-        "In Akko, you can visit the bath museum Al-Basha, which consists of several rooms of "
-        "ancient Turkish baths with models of visitors and bath attendants of the time."
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("de-en", "Der Akku ist leer."),
+        ("de-en", "Maschinelle Übersetzung ist nützlich."),
+        (
+            "en-de",
+            "In Akko, you can visit the bath museum Al-Basha, which consists of several rooms of "
+            "ancient Turkish baths with models of visitors and bath attendants of the time.",
+        ),
+        (
+            "en-fr",
+            "But with time - as promised by the Federal Migration Service - tests will become "
+            "mandatory for all non-residents.",
+        ),
     ],
-    "en-fr": [
-        "But with time - as promised by the Federal Migration Service - tests will become "
-        "mandatory for all non-residents.",
-    ],
-}
-"""Sentences that the guard once made worse, with words that the models translate."""
-
-
-@pytest.mark.parametrize("name", TRANSLATED)
-def test_the_guard_leaves_translated_words(name: str) -> None:
+)
+def test_the_guard_leaves_translated_words(name: str, text: str) -> None:
+    """Once the guard made these sentences worse, whose words the models translate."""
     translator = Translator.from_pretrained(name, device="cpu")
-    for text in TRANSLATED[name]:
-        free = translator.translate(text, beam_size=4, guard=False)
-        assert translator.translate(text, beam_size=4).text == free.text
+    free = translator.translate(text, beam_size=4, guard=False)
+    assert translator.translate(text, beam_size=4).text == free.text
 
 
 def test_malayalam_spells_names_in_its_own_letters() -> None:

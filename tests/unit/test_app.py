@@ -6,31 +6,26 @@ from typing import Any
 import pytest
 
 from hubnmt.__main__ import main
-from hubnmt.ui.gradio.launch import AppOptions, is_private, make_registry, may_ask_hub
-
-
-def test_the_page_is_private_on_the_persons_own_machine():
-    assert is_private(AppOptions(), {})
-    assert is_private(AppOptions(host="localhost"), {})
+from hubnmt.ui.gradio.launch import AppOptions, make_registry, may_ask_hub
 
 
 @pytest.mark.parametrize(
-    ("options", "environment"),
+    ("options", "environment", "is_own"),
     [
-        ({"host": "0.0.0.0"}, {}),
-        ({"share": True}, {}),
-        ({}, {"SPACE_ID": "user/space"}),
-        ({}, {"GRADIO_SERVER_NAME": "0.0.0.0"}),
-        ({}, {"GRADIO_SHARE": "True"}),
+        ({}, {}, True),
+        ({"host": "localhost"}, {}, True),
+        ({"host": "0.0.0.0"}, {}, False),
+        ({"share": True}, {}, False),
+        ({}, {"SPACE_ID": "user/space"}, False),
+        ({}, {"GRADIO_SERVER_NAME": "0.0.0.0"}, False),
+        ({}, {"GRADIO_SHARE": "True"}, False),
     ],
 )
-def test_others_who_reach_the_page_open_no_local_folder(
-    options: dict[str, Any], environment: Mapping[str, str]
+def test_local_folders_are_opened_on_ones_own_machine_alone(
+    options: dict[str, Any], environment: Mapping[str, str], is_own: bool
 ):
-    given = AppOptions(model="x", **options)
-    assert not is_private(given, environment)
-    registry = make_registry(given, environment)
-    assert not registry.allow_local
+    registry = make_registry(AppOptions(model="x", **options), environment)
+    assert registry.allow_local is is_own
 
 
 @pytest.mark.parametrize(
