@@ -107,6 +107,12 @@ class CTranslate2Engine:
                 **options,
             )
             found = [self._read(*each, decoding) for each in zip(sources, answers, strict=True)]
+            if decoding.no_repeat_ngram_size:  # the scores are those of what was not forbidden
+                pairs = [(row, best.ids) for row, (best, *_) in zip(rows, found, strict=True)]
+                found = [
+                    [make_hypothesis(ids, log_probs, decoding.length_penalty)]
+                    for (_, ids), log_probs in zip(pairs, self.score(pairs), strict=True)
+                ]
         src, tgt = self._tokenizers
         chosen = []
         for row, cap, hypotheses in zip(rows, caps, found, strict=True):
@@ -123,9 +129,6 @@ class CTranslate2Engine:
             n_tokens = len(pieces) + 1
             log_prob = score * n_tokens**decoding.length_penalty
             log_probs = LazyLogProbs(functools.partial(self._score, source, pieces), n_tokens)
-            if decoding.no_repeat_ngram_size:  # the score is that of what was not forbidden
-                log_prob = sum(log_probs)
-                score = log_prob / n_tokens**decoding.length_penalty
             ids = [self._tgt_ids[piece] for piece in pieces]
             found.append(Hypothesis(ids, log_prob, score, log_probs))
         return found

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.attention.replay import next_log_probs
-from hubnmt.config import DecodingConfig
+from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, force_prefix, run_search
 from hubnmt.errors import InputError
 from hubnmt.inference.ctranslate2_engine import Engine
@@ -57,7 +57,38 @@ def find_alternatives(
     Raises:
         InputError: if the source is empty.
     """
-    config = model.config
+    # 1. Find the sentence that the prefix continues.
+    given, open_prefix, part, later = _find_open(src, prefix, tokenizers, model.config)
+    part, forced, text = _force(part, open_prefix, tokenizers)
+    bound = Tokenizers(tokenizers.src, tokenizers.tgt.with_spans(part.protected))
+    # 2. Rank the next tokens; a text may end where no protected span is missing.
+    score_next = functools.partial(next_log_probs, model, part.ids, tokenizers=bound)
+    open_text = open_prefix if isinstance(open_prefix, str) else ""  # ids have no open word
+    may_end = tokenizers.keep_spans(part.ids, bound.tgt.encode(text))
+    ranked = _rank(score_next, open_text, forced, k, bound.tgt, may_end=may_end)
+    # 3. Complete the sentence from each, and translate those after it.
+    most = max_tgt_tokens(len(part.ids), decoding)
+    is_short = max_new_tokens is not None and max_new_tokens < most
+    options = decoding.with_options(max_new_tokens=max_new_tokens) if is_short else decoding
+    chosen = [token_id for _, token_id in ranked if token_id != bound.tgt.eos_id]
+    completed = _complete(part, chosen, forced, options, engine, bound.tgt)
+    ends = dict(zip(chosen, completed, strict=True)) | {bound.tgt.eos_id: (text.rstrip(), False)}
+    after = part.space + _translate(later, decoding, engine, tokenizers) if later else ""
+    return [
+        Alternative(
+            piece=bound.tgt.readable([token_id])[0],
+            probability=math.exp(log_prob),
+            text=given + ends[token_id][0] + after,
+            is_whole=not (is_short and ends[token_id][1]),
+        )
+        for log_prob, token_id in ranked
+    ]
+
+
+def _find_open(
+    src: str, prefix: str | Sequence[int], tokenizers: Tokenizers, config: ModelConfig
+) -> tuple[str, str | Sequence[int], Part, list[Part]]:
+    """Return the given sentences, the prefix of the next one, that sentence, and those after it."""
     plan = make_plan(
         src,
         tokenizers.src,
@@ -67,37 +98,11 @@ def find_alternatives(
     )
     if not plan.translatable:
         raise InputError("the source is empty; give at least one word")
-    # 1. Find the sentence that the prefix continues.
     given: list[Segment] = []
     if isinstance(prefix, str):
         given, prefix = distribute_prefix(prefix, plan, language=config.tgt_lang)
     part, *later = plan.translatable[len(given) :]
-    part, forced, text = _force(part, prefix, tokenizers)
-    bound = Tokenizers(tokenizers.src, tokenizers.tgt.with_spans(part.protected))
-    open_text = prefix if isinstance(prefix, str) else ""  # ids have no open word
-    # 2. Rank the next tokens; a text may end where no protected span is missing.
-    score_next = functools.partial(next_log_probs, model, part.ids, tokenizers=bound)
-    may_end = tokenizers.keep_spans(part.ids, bound.tgt.encode(text))
-    ranked = _rank(score_next, open_text, forced, k, bound.tgt, may_end=may_end)
-    # 3. Complete the text from each, and translate the sentences after it.
-    most = max_tgt_tokens(len(part.ids), decoding)
-    is_short = max_new_tokens is not None and max_new_tokens < most
-    options = decoding.with_options(max_new_tokens=max_new_tokens) if is_short else decoding
-    chosen = [token_id for _, token_id in ranked if token_id != bound.tgt.eos_id]
-    completed = _complete(part, chosen, forced, options, engine, bound.tgt)
-    ends = dict(zip(chosen, completed, strict=True))
-    ends[bound.tgt.eos_id] = (text.rstrip(), False)
-    before = "".join(each.text + each.space for each in given)
-    after = part.space + _translate(later, decoding, engine, tokenizers) if later else ""
-    return [
-        Alternative(
-            piece=bound.tgt.readable([token_id])[0],
-            probability=math.exp(log_prob),
-            text=before + ends[token_id][0] + after,
-            is_whole=not (is_short and ends[token_id][1]),
-        )
-        for log_prob, token_id in ranked
-    ]
+    return "".join(each.text + each.space for each in given), prefix, part, later
 
 
 def _force(

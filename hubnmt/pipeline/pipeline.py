@@ -261,7 +261,7 @@ def _make_candidate(draft: Draft, choice: Choice) -> Candidate:
     n_tokens = sum(len(hypothesis.ids) + 1 for hypothesis in choice)
     log_prob = sum(hypothesis.log_prob for hypothesis in choice)
     return Candidate(
-        text="".join(_interleave(draft, choice)),
+        text="".join(words + part.space for part, words in _fill(draft, choice)),
         score=sum(hypothesis.score for hypothesis in choice) / max(len(choice), 1),
         tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in choice),
         token_probability=math.exp(min(log_prob / max(n_tokens, 1), 0.0)),
@@ -303,19 +303,17 @@ def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Choice]:
     return [[row[min(rank, len(row) - 1)] for row in found] for rank in range(n_ranks)]
 
 
-def _interleave(draft: Draft, choice: Choice) -> Iterator[str]:
-    """Yield text and white space alternately, two strings per part."""
+def _fill(draft: Draft, choice: Choice) -> list[tuple[Part, str]]:
+    """Return each part with its translation, which is empty without words."""
     pairs = zip(draft.sentences, choice, strict=True)
-    for part in draft.parts:
-        sentence, hypothesis = next(pairs) if part.ids else (None, None)
-        yield sentence.decode(hypothesis) if sentence and hypothesis else ""
-        yield part.space
+    texts = (sentence.decode(hypothesis) for sentence, hypothesis in pairs)
+    return [(part, next(texts) if part.ids else "") for part in draft.parts]
 
 
 def _link(draft: Draft, choice: Choice) -> Iterator[SentencePair]:
     """Yield the character spans of each translated part in source and translation."""
-    position, strings = 0, _interleave(draft, choice)
-    for part, words, space in zip(draft.parts, strings, strings, strict=True):
+    position = 0
+    for part, words in _fill(draft, choice):
         if part.ids:
             yield SentencePair(part.span, (position, position + len(words)))
-        position += len(words) + len(space)
+        position += len(words) + len(part.space)

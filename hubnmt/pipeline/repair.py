@@ -54,6 +54,8 @@ MIN_KNOWN_PROBABILITY: Final = 0.5
 """Mean token probability of the translation of a word alone that the model can translate ..."""
 MIN_KNOWN_LETTERS: Final = 1.1
 """... and that probability times its letters per piece: what is spelled like a name has few."""
+GREEDY: Final = DecodingConfig(beam_size=1)
+"""Options for the translation of a word alone."""
 MIN_GAIN: Final = 0.05
 """Mean token probability that a translation with placeholders for lost names must gain."""
 MAX_RECOVERED: Final = 3.0
@@ -125,6 +127,8 @@ def search_again(
     capital_is_sign = main_tag(src_lang) not in NOUNS_CAPITALISED
     found = [_examine(each, decoding, capital_is_sign=capital_is_sign) for each in sentences]
     cases = [case for case in found if case.signs or case.changed or case.lost]
+    if not cases:
+        return
     # 2. A word that the model can translate is no name. Write changed names as the source does.
     words = {name for case in cases for name, _ in case.changed}
     words |= {match.group() for case in cases for match in case.lost}
@@ -191,7 +195,7 @@ def _find_translatable(
 ) -> Generator[list[int], None, set[str]]:
     """Return the words that the model translates alone, neither copied nor spelled like a name."""
     rows = [tokenizers.src.encode(word) for word in words]
-    alone = yield from engine.search(rows, DecodingConfig(beam_size=1))
+    alone = yield from engine.search(rows, GREEDY)
     found = set()
     for word, (best, *_) in zip(words, alone, strict=True):
         text, probability = tokenizers.tgt.decode(best.ids), best.token_probability
