@@ -40,6 +40,7 @@ SCRIPTS: dict[str, tuple[list[str], str]] = {
         ],
         "| hubnmt |",
     ),
+    "words": (["{model}", "--dictionary", "words.tsv", "--known", PAIR[1]], "of 1: right"),
 }
 
 
@@ -61,6 +62,7 @@ def test_a_script_prints_its_table(
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setenv("PYTHONPATH", str(FOLDER.parents[1]))
     Path("phrases.tsv").write_text("src\taccepted\nDanke\tThanks | Thank you\n", encoding="utf-8")
+    Path("words.tsv").write_text("en\tde\nhorse\tPferd\n", encoding="utf-8")
     arguments, said = SCRIPTS[name]
     given = [each.format(model=model_folder) for each in arguments]
     monkeypatch.setattr(sys, "argv", [name, *given])
