@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from hubnmt.checkpoint.folder import StoredModel
+from hubnmt.decoding import Hypothesis
+from hubnmt.pipeline.pipeline import best_combinations
 from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.tokenizer import Tokenizer
 from hubnmt.translator import Translator
@@ -21,25 +23,6 @@ SPACES = [" "] * 30 + ["  ", "\t", "\n", "\r\n", "\r", "\u2028", "\n\n", "\x0c",
 def random_text(seed: str, n_words: int) -> str:
     rng = random.Random(seed)
     return "".join(rng.choice(WORDS) + rng.choice(SPACES) for _ in range(n_words))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Ein Hund rennt.",
-        "  Ein Hund.  \n\n\tZwei Hunde.\r\n",
-        "a\u2028b\u2029c\x85d\x0be\x0cf\rg",
-        "<pad> <eos><bos>",
-        " \u3000 Grüße 👩\u200d👧 മല \u200b",
-    ],
-)
-def test_white_space_and_line_breaks_stay_where_they_were(
-    text: str, copying_model: Translator
-) -> None:
-    translation = copying_model.translate(text, guard=False)
-    assert translation.text == normalize(text)
-    assert translation.src == text
-    assert [each for each in translation.warnings if "vocabulary" not in each] == []
 
 
 def test_every_word_of_an_over_long_text_reaches_the_translation(
@@ -107,16 +90,27 @@ def test_a_loop_is_tried_again_and_reported(
 
 
 @pytest.mark.parametrize("prefix", ["", "A dog. Two"])
-@pytest.mark.parametrize("n_together", [3, 100])
-def test_sentences_side_by_side_make_the_same_text(
-    n_together: int, prefix: str, random_model: Translator
+@pytest.mark.parametrize("n_together", [1, 3, 100])
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 2}, {"sample": True}], ids=str)
+def test_a_stream_ends_with_and_returns_what_translate_does(
+    options: dict[str, Any], n_together: int, prefix: str, random_model: Translator
 ) -> None:
-    text = "Ein Hund.\n\n  Zwei Männer. Wer? Drei Katzen.\nEin Hund rennt. Ja."
-    options: dict[str, Any] = {"max_new_tokens": 9, "beam_size": 2, "prefix": prefix}
-    shown = list(random_model.stream(text, n_together=n_together, **options))
-    assert shown[-1] == random_model.translate(text, **options).text
-    if not prefix:  # after each group, and at the end
-        assert len(dict.fromkeys(shown)) == 1 + math.ceil(6 / n_together)
+    text = "Ein Hund.\n\n  Zwei Männer. Wer?\nEin Hund rennt. Ja."
+    options = {"max_new_tokens": 9, "prefix": prefix, **options}
+    stream, shown = random_model.stream(text, n_together=n_together, **options), []
+    while True:
+        try:
+            shown.append(next(stream))
+        except StopIteration as end:
+            returned = end.value
+            break
+    expected = random_model.translate(text, **options)
+    for name in ("src", "text", "tgt_tokens", "sentences", "warnings"):
+        assert getattr(returned, name) == getattr(expected, name)
+    assert returned.tgt_log_probs == pytest.approx(expected.tgt_log_probs, rel=1e-3)
+    assert shown[-1] == returned.text
+    if n_together > 1 and not prefix:  # after each group, and at the end
+        assert len(dict.fromkeys(shown)) == 1 + math.ceil(5 / n_together)
 
 
 def test_a_greedy_stream_only_grows_and_shows_whole_characters(copying_model: Translator) -> None:
@@ -126,23 +120,22 @@ def test_a_greedy_stream_only_grows_and_shows_whole_characters(copying_model: Tr
     assert not any("\ufffd" in text for text in shown)
 
 
-@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}], ids=str)
-def test_a_stream_ends_with_and_returns_what_translate_does(
-    options: dict[str, Any], random_model: Translator
-) -> None:
-    text = "Ein Hund.\n\n  Zwei Männer. Wer?"
-    stream, shown = random_model.stream(text, max_new_tokens=9, **options), ""
-    while True:
-        try:
-            shown = next(stream)
-        except StopIteration as end:
-            returned = end.value
-            break
-    expected = random_model.translate(text, max_new_tokens=9, **options)
-    for name in ("src", "text", "tgt_tokens", "sentences", "warnings"):
-        assert getattr(returned, name) == getattr(expected, name)
-    assert returned.tgt_log_probs == pytest.approx(expected.tgt_log_probs, rel=1e-3)
-    assert shown == returned.text
+@pytest.mark.parametrize("seed", range(6))
+def test_combinations_are_those_of_trying_all(seed: int) -> None:
+    rng = random.Random(seed)
+    found = [
+        sorted(
+            (Hypothesis([n], 0.0, rng.uniform(-3, 0), ()) for n in range(rng.randint(1, 4))),
+            key=lambda each: -each.score,
+        )
+        for _ in range(1 + seed)
+    ]
+    totals = sorted((sum(e.score for e in way) for way in itertools.product(*found)), reverse=True)
+    for n in (1, 3, 50):
+        chosen = best_combinations(found, n)
+        mine = [sum(each.score for each in choice) for choice in chosen]
+        assert mine == pytest.approx(totals[:n])
+        assert len({tuple(each.ids[0] for each in choice) for choice in chosen}) == len(chosen)
 
 
 FIRST_LINE = "Ein Hund.  Zwei Männer!\tWer?"
