@@ -115,21 +115,19 @@ class Pipeline:
         parts, sentences, pairs = list(plan.parts), [], []
         places = [place for place, part in enumerate(parts) if part.ids]
         for number, place in enumerate(places):
-            part = parts[place]
-            is_open = number == len(given) and prefix != ""
+            part, beginning = parts[place], ""
             if number < len(given):
-                part, ids = match_part(part, given[number].text, self._tokenizers)
-                part = part._replace(space=given[number].space)
+                beginning, space = given[number]
+                part, ids = match_part(part._replace(space=space), beginning, self._tokenizers)
                 pairs.append((part.ids, ids))
-            elif is_open:
+            elif number == len(given) and prefix:
+                beginning = prefix
                 part = unprotect_for_prefix(part, prefix, self._tokenizers)
             parts[place] = part
             bound = self._tokenizers.with_spans(part.protected)
-            open_prefix = prefix if is_open else ""
-            sentences.append(Sentence(part=part, tokenizers=bound, prefix=open_prefix))
+            sentences.append(Sentence(part=part, tokenizers=bound, prefix=beginning))
         scored = self.engine.score(pairs) if pairs else []
         for sentence, (_, ids), log_probs in zip(sentences, pairs, scored, strict=False):
-            sentence.is_given = True
             sentence.hypotheses = [make_hypothesis(ids, log_probs, decoding.length_penalty)]
         return Draft(text=text, parts=parts, sentences=sentences, warnings=plan.warnings)
 
@@ -158,7 +156,7 @@ class Pipeline:
         if guard:
             sentences = [sentence for draft in drafts for sentence in draft.sentences]
             yield from search_again(
-                [each for each in sentences if not (each.is_given or each.prefix)],
+                [sentence for sentence in sentences if not sentence.prefix],
                 decoding,
                 self.engine,
                 self._tokenizers,

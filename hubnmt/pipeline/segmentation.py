@@ -58,11 +58,9 @@ class Sentence:
     tokenizers: Tokenizers
     """Tokenizers that restore the protected spans of the part."""
     prefix: str = ""
-    """Forced prefix; empty for none."""
-    is_given: bool = False
-    """Whether the prefix contains the whole translation."""
+    """Beginning of the translation that is given; empty for none."""
     hypotheses: list[Hypothesis] = dataclasses.field(default_factory=list)
-    """Best first; empty before the search."""
+    """Best first; empty before the search, unless the whole translation is given."""
     is_cut: bool = False
     """Whether the best hypothesis reached the length limit."""
     warning: str = ""
