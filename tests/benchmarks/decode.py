@@ -30,7 +30,7 @@ import torch
 from systems import SHAPES, Job, make_tokenizers, marian_config, take_turns
 
 from hubnmt.checkpoint.folder import StoredModel, load_model
-from hubnmt.config import DecodingConfig
+from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import run_search
 from hubnmt.hub.pull import locate_model
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
@@ -167,7 +167,7 @@ def compare_text(model: str, files: list[Path], bench: Bench) -> None:
             named,
             beam_size=beam_size,
             length_penalty=stored.decoding.length_penalty,
-            max_batch_size=4096 // beam_size,
+            max_batch_size=DEFAULT_BATCH_TOKENS // beam_size,
             batch_type="tokens",
         )
         return [tgt.decode([ids[piece] for piece in each.hypotheses[0]]) for each in answers]
