@@ -19,6 +19,7 @@ from hubnmt.decoding.search import (
     Hypothesis,
     Search,
     Step,
+    best_continuations,
     check_finite,
     compaction_indices,
     constrain,
@@ -217,48 +218,3 @@ def _rank(
             continuations.append(Continuation(parent, token, log_prob, rank, status))
         check_finite(row[3][:1])
         yield continuations
-
-
-N_COLUMNS = 256
-"""Number of columns into which `best_continuations` arranges a vocabulary."""
-
-MIN_NUMBERS = 2**15
-"""Number of elements below which a plain top-k is faster."""
-
-
-def best_continuations(sums: Tensor, log_probs: Tensor, n_candidates: int) -> tuple[Tensor, Tensor]:
-    """Return the best continuations of all hypotheses of each sentence.
-
-    A plain top-k over W x V sums is the slowest part of a beam step on a CPU. With the vocabulary
-    arranged in columns, the k best sums lie in the k columns with the largest maxima, so only the
-    elements of those are ranked. The result is exact.
-
-    Args:
-        sums: (B, W) log-probability of each hypothesis.
-        log_probs: (B, W, V) next-token log-probabilities.
-        n_candidates: C, at most W V.
-
-    Returns:
-        sums (B, C) in descending order, and indices (B, C): parent times V plus token.
-    """
-    _, width, n_pieces = log_probs.shape
-    n_columns = min(N_COLUMNS, n_pieces)
-    if log_probs.numel() < MIN_NUMBERS or n_columns * width < n_candidates:
-        top, places = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
-        return top, places
-    n_even = n_pieces - n_pieces % n_columns
-    table = torch.unflatten(log_probs[..., :n_even], 2, (-1, n_columns))  # (B, W, n, columns)
-    maxima = table.amax(2)  # (B, W, columns)
-    last_row = maxima[..., : n_pieces - n_even]
-    torch.maximum(last_row, log_probs[..., n_even:], out=last_row)
-    maxima = (maxima + sums[:, :, None]).flatten(1)  # (B, W columns)
-    chosen = maxima.topk(n_candidates, sorted=False).indices  # (B, C)
-    parents = chosen // n_columns  # (B, C)
-    rows = torch.arange(0, n_pieces, n_columns, device=sums.device)  # (n,)
-    tokens = (chosen % n_columns)[:, :, None] + rows  # (B, C, n)
-    is_outside = tokens >= n_pieces
-    places = (tokens.clamp_(max=n_pieces - 1) + parents[:, :, None] * n_pieces).flatten(1)
-    inside = log_probs.flatten(1).gather(1, places).view(tokens.shape)  # (B, C, n)
-    inside = inside + sums.gather(1, parents)[:, :, None]
-    top, index = inside.masked_fill_(is_outside, -torch.inf).flatten(1).topk(n_candidates)
-    return top, places.gather(1, index)

@@ -10,6 +10,7 @@ from hubnmt.decoding.search import (
     Constraint,
     Search,
     Step,
+    best_continuations,
     check_finite,
     compaction_indices,
     constrain,
@@ -20,10 +21,15 @@ from hubnmt.decoding.search import (
 Choose = Callable[[Tensor, Sequence[int]], Tensor]
 """`(log_probs (B', w, V), sentences) -> tokens (B', W)`; w is 1 at the first step, then W."""
 
+MIN_SENTENCES = 16
+"""Sentences from which the most probable token is found faster by `best_continuations`."""
+
 
 def most_probable(log_probs: Tensor, _: Sequence[int]) -> Tensor:
     """Choose the most probable token, which makes `generate` greedy search; see `Choose`."""
-    return log_probs.max(-1).indices  # faster than argmax
+    if len(log_probs) < MIN_SENTENCES:
+        return log_probs.max(-1).indices  # faster than argmax
+    return best_continuations(log_probs.new_zeros(len(log_probs), 1), log_probs, 1)[1]  # (B', 1)
 
 
 def random_choice(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hubnmt.decoding import Hypothesis, beam_search, generate, run_search
-from hubnmt.decoding.beam import best_continuations
+from hubnmt.decoding.search import best_continuations
 from tests.tables import TableStep, random_table, search_exhaustively, search_slowly
 
 BOS, EOS, V = 7, 2, 4
