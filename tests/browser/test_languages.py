@@ -63,7 +63,7 @@ def test_languages_are_chosen_and_swapped(visit: Any):
     visit.learn()
     other = page.inner_text("#beam tbody")
     page.select_option(".languages .src", "en")
-    page.wait_for_selector("#run .stage-note:has-text('fine-tuned from')")
+    page.wait_for_selector("#history .start:has-text('Fine-tuned from')")
     page.wait_for_function(
         "other => document.querySelector('#beam tbody').innerText !== other", arg=other
     )

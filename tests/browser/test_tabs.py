@@ -125,7 +125,7 @@ def test_the_numbers_behind_one_sentence_are_read_and_moved(
         assert "score" in page.inner_text("#beam .readout")
         assert page.locator("#beam .node.on-path").count() > 1
 
-        assert page.locator("#run .chart").count() == 2
+        assert page.locator("#history-charts svg").count() == 2
         assert page.inner_text("#history mark") == "<b>dog"
         page.get_by_label("Previous validation").click()
         assert page.inner_text("#history .said") == "a cat"

@@ -55,7 +55,7 @@ def test_the_sample_set_becomes_a_model_on_the_hub(
         recipe = re.sub(r"(?m)^eval_every = .*", "eval_every = 40", recipe)
         editor.fill(recipe.replace("lr = ", "batch_tokens = 256\nlr = "))
         page.click("#train-start")
-        page.wait_for_selector("#train-charts svg")
+        page.wait_for_selector("#train-record-charts svg")
         assert re.search(r"about \d+\.\d minutes left", page.input_value("#train-state textarea"))
         page.click("#train-pause")
         _until_state(page, "paused")
@@ -66,7 +66,7 @@ def test_the_sample_set_becomes_a_model_on_the_hub(
         page = (visit := _visit(browser, url)).page
         page.click("#train-continue")
         _until_state(page, "finished")
-        page.wait_for_selector("#train-attention td")
+        page.wait_for_selector("#train-record td")
         table = page.inner_text("#train-scores")
         found = [re.search(rf"{name}\s+([\d.]+)", table) for name in ("at its best", "the source")]
         score, copies = (float(match[1]) for match in found if match)

@@ -15,13 +15,12 @@ from hubnmt.ui.gradio.events import (
     heading,
     line,
 )
+from hubnmt.ui.gradio.run_record import RunRecord
 from hubnmt.ui.gradio.translate_tab import source_texts
-from hubnmt.ui.html import training_run
 from hubnmt.ui.services import learn
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry
 from hubnmt.ui.services.text_format import with_message
-from hubnmt.ui.services.training_runs import samples_figure
 
 TOKENS = (
     "The model reads tokens, not words. Byte-pair encoding splits a word into bytes and "
@@ -70,8 +69,8 @@ class LearnTab:
         heading("Beam search", BEAM)
         beam = draw_static("beam", "beam")
         heading("How it learned", RUN)
-        self._run = line(elem_id="run")
-        self._samples = draw_static("history", "history")
+        self._no_run = line()
+        self._run = RunRecord("history")
         self._model = draw_static("learn", value=chosen.name)
         self._panels = {layer: "layer", next_token: "next", beam: "beam"}
 
@@ -87,7 +86,7 @@ class LearnTab:
             [tab.select, self._model.select],
             as_client(self._draw),
             text,
-            [self._merges, self._positions, self._run, self._samples],
+            [self._merges, self._positions, self._no_run, *self._run.components],
             **RUNS,
         )
         on_sentence = [model, translated]
@@ -106,16 +105,17 @@ class LearnTab:
         except HubNMTError as error:
             return with_message({}, error)
 
-    def _draw(self, text: str, model: str) -> tuple[Any, ...]:
+    def _draw(self, text: str, model: str) -> dict[Any, Any]:
         """Update the sections on the model itself."""
-        merges = self._show_merges(text, model)
+        run, positions = None, None
         try:
             positions = learn.positions(self._registry, model)
             run = learn.find_model_run(self._registry, model)
+            said = "" if run else NO_RECORD
         except HubNMTError as error:
-            return merges, None, error_notice(error), None
-        drawn = (training_run.run(run), samples_figure(run)) if run else (NO_RECORD, None)
-        return merges, positions, *drawn
+            said = error_notice(error)
+        shown = {self._merges: self._show_merges(text, model), self._positions: positions}
+        return shown | {self._no_run: said} | self._run.show(run)
 
     def _draw_sentence(self, model: str, translated: dict[str, Any] | None) -> list[Any]:
         """Update the sections on one sentence."""

@@ -13,15 +13,16 @@ import gradio as gr
 from gradio.context import LocalContext
 
 from hubnmt.checkpoint.card import fill_form, read_form
+from hubnmt.checkpoint.files import METRICS
 from hubnmt.errors import InputError
 from hubnmt.hub.push import push
 from hubnmt.hub.space import open_space
 from hubnmt.text.languages import NAMES
-from hubnmt.ui.gradio.events import QUIET, client_errors, draw_static, heading, line
-from hubnmt.ui.html import training_run
+from hubnmt.ui.gradio.events import QUIET, client_errors, heading
+from hubnmt.ui.gradio.run_record import RunRecord
 from hubnmt.ui.services.registry import ModelRegistry, list_pairs
 from hubnmt.ui.services.training_jobs import ALIVE, HAS_TRAINING, SAMPLE, TrainingJobs, read_scores
-from hubnmt.ui.services.training_runs import METRICS, read_run, read_text, samples_figure
+from hubnmt.ui.services.training_runs import read_run
 
 LEAD = (
     "Make a translation model from a table of sentences: it learns on this machine, in a process "
@@ -151,9 +152,7 @@ class TrainTab:
                 gr.Button(name, visible=False, elem_id=f"train-{name.split()[-1].lower()}")
                 for name in ACTIONS
             ]
-        self._charts = line(elem_id="train-charts")
-        self._samples = draw_static("history", "train-history")
-        self._attention = draw_static("attention-history", "train-attention")
+        self._record = RunRecord("train-record")
         self._seen = gr.State([])
         self._timer = gr.Timer(POLL_S, active=False)
 
@@ -201,8 +200,8 @@ class TrainTab:
             _on(waits.then, self._suggest, [self._minutes, self._origin, self._pairs], recipe)
         started = _on(self._start.click, self._jobs.start, self._recipe, self._job)
         # 2. Run.
-        watched = [self._job, self._seen, self._state, *self._actions, self._charts, self._samples]
-        watched += [self._attention, self._scores, self._folder]
+        watched = [self._job, self._seen, self._state, *self._actions, self._scores]
+        watched += [self._folder, *self._record.components]
         tab.select(lambda: gr.Timer(active=True), None, self._timer, **QUIET)
         changed = [started.success, self._job.input, tab.select, self._timer.tick]
         for button in self._actions:
@@ -282,13 +281,10 @@ class TrainTab:
             shown[self._folder] = model
         for button in self._actions:
             shown[button] = gr.Button(visible=state in ACTIONS[button.value][1])
-        run = read_run(folder) if has_metrics else None
+        shown |= self._record.show(read_run(folder) if has_metrics else None)
         return shown | {
             self._seen: now,
             self._job: gr.Dropdown(choices, value=job.name if job else None),
-            self._charts: f'<div class="charts">{training_run.progress(run)}</div>' if run else "",
-            self._samples: samples_figure(run) if run else None,
-            self._attention: read_text(folder / "attention.jsonl"),
             self._scores: read_scores(folder),
         }
 

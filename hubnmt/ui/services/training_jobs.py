@@ -20,8 +20,9 @@ from typing import Any
 
 import psutil
 
+from hubnmt.checkpoint.files import METRICS
 from hubnmt.errors import ConfigError, InputError
-from hubnmt.ui.services.training_runs import METRICS, parse_record, read_json, read_text
+from hubnmt.ui.services.training_runs import parse_record, read_json, read_text
 
 SAMPLE: dict[str, Any] = {
     "files": [str(Path(__file__).parents[1] / "assets" / "tatoeba-de-en.tsv")],

@@ -1,4 +1,4 @@
-"""Read the metrics and sample translations of a training run for display.
+"""Read the metrics, sample translations and attention of a training run for display.
 
 Malformed lines are skipped, because the run may still be writing.
 """
@@ -10,56 +10,32 @@ import re
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from hubnmt.checkpoint.files import CARD, METRICS, SAMPLES
 from hubnmt.errors import InputError
 
-METRICS, SAMPLES, RECIPE, CARD = "metrics.jsonl", "samples.md", "recipe.json", "README.md"
+ATTENTION = "attention.jsonl"
 
 MAX_FILE_MIB = 20
 """Larger files are rejected; no training run writes one."""
 
-MAX_SAMPLES, MAX_SAMPLE_CHARS = 20, 1_000
-"""Sentences sent to the page, and the characters of each text."""
-
 MAX_NUMBER = 1e12
 """Larger numbers do not come from a training run, and would compress a chart's axes."""
 
-CURVES = ("loss", "dev_loss", "bleu", "chrf")
-
-Points = tuple[tuple[float, float], ...]
-"""(step, value) pairs in the order of steps."""
-
-Sample = dict[str, Any]
-"""`src`, `reference`, and `translations` as (step, text), without steps that did not change it."""
+LOSSES = {"loss": "training", "dev_loss": "validation"}
+SCORES = {"bleu": "BLEU", "chrf": "chrF"}
+"""Recorded values, and their names in a chart."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
     """Recorded data of one training run."""
 
-    curves: dict[str, Points]
-    """Name -> points; the recorded ones of `CURVES`."""
-    samples: list[Sample]
-    sample_steps: tuple[int, ...] = ()
-    """Steps at which the samples were translated, in order."""
+    points: list[tuple[float, str, float]]
+    """Step, name and value of what is recorded of `LOSSES` and `SCORES`."""
+    validations: list[dict[str, Any]]
+    """`step`, `samples` as (source, reference, translation), and the `attention` of the first."""
     started_from: str = ""
     """Name of the pretrained model; empty if trained from scratch, or not recorded."""
-
-
-def samples_figure(run: Run) -> dict[str, Any] | None:
-    """Return the samples as the page's slider shows them; None if there are none.
-
-    Returns:
-        `steps`, each with its validation loss and BLEU, if they are recorded, and `sentences`.
-    """
-    if not run.samples:
-        return None
-    losses, scores = (dict(run.curves.get(name, ())) for name in ("dev_loss", "bleu"))
-    steps = [
-        {"step": step, "dev_loss": losses.get(step), "bleu": scores.get(step)}
-        for step in run.sample_steps
-    ]
-    sentences = run.samples[:MAX_SAMPLES]
-    return {"steps": steps, "sentences": sentences, "n_sentences": len(run.samples)}
 
 
 def find_run(model_folder: Path | None) -> Path | None:
@@ -71,9 +47,16 @@ def find_run(model_folder: Path | None) -> Path | None:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run folder."""
-    samples, steps = _read_samples(read_text(folder / SAMPLES))
-    return Run(_read_curves(read_text(folder / METRICS)), samples, steps, _read_start(folder))
+    """Read a run folder, or the record in a model folder."""
+    maps = {record.get("step"): record for record in _read_records(folder / ATTENTION)}
+    samples = _read_samples(read_text(folder / SAMPLES))
+    card = read_text(folder / CARD) or read_text(folder / "best" / CARD)
+    started = re.search(r"(?m)^- started from: (.{1,200})$", card)
+    return Run(
+        _read_points(folder / METRICS),
+        [{"step": n, "samples": rows, "attention": maps.get(n)} for n, rows in samples.items()],
+        started[1] if started else "",
+    )
 
 
 def read_text(path: Path) -> str:
@@ -83,21 +66,6 @@ def read_text(path: Path) -> str:
     if path.stat().st_size > MAX_FILE_MIB * 2**20:
         raise InputError(f"{path.name} is larger than the limit of {MAX_FILE_MIB} MiB")
     return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _read_curves(text: str) -> dict[str, Points]:
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for line in text.split("\n"):
-        record = parse_record(line)
-        for name in CURVES:
-            step, value = record.get("step"), record.get(name)
-            if _is_number(step) and _is_number(value):
-                curves.setdefault(name, []).append((step, value))
-    return {name: tuple(points) for name, points in curves.items()}
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and abs(value) <= MAX_NUMBER
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -114,36 +82,33 @@ def parse_record(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read_start(folder: Path) -> str:
-    """Return the model that training started from, from the run's recipe or the model's card."""
-    settings = read_json(folder / RECIPE).get("run")
-    if isinstance(settings, dict):
-        return str(settings.get("pretrained") or "")[:200]
-    started = re.search(r"(?m)^- started from: (.{1,200})$", read_text(folder / CARD))
-    return started[1] if started else ""
+def _read_records(path: Path) -> list[dict[str, Any]]:
+    return [record for line in read_text(path).split("\n") if (record := parse_record(line))]
 
 
-def _read_samples(text: str) -> tuple[list[Sample], tuple[int, ...]]:
-    """Convert one table of samples per step to one history per sentence, and list the steps."""
-    samples: dict[tuple[str, ...], Sample] = {}
-    steps = []
-    for table in re.split(r"(?m)^(?=## Step )", text)[1:]:
-        heading = re.match(r"## Step (\d[\d,]{,15})", table, re.ASCII)
-        if heading is None:
-            continue
-        step = int(heading[1].replace(",", ""))
-        steps.append(step)
-        rows = [line for line in table.split("\n") if line.startswith("| ")][1:]
-        for row in rows:
-            cells = [_unescape(cell) for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
-            if len(cells) == 3:
-                src, reference, made = cells
-                new = {"src": src, "reference": reference, "translations": []}
-                history = samples.setdefault((src, reference), new)["translations"]
-                if not history or history[-1][1] != made:
-                    history.append([step, made])
-    return [*samples.values()], tuple(steps)
+def _read_points(path: Path) -> list[tuple[float, str, float]]:
+    return [
+        (step, name, value)
+        for record in _read_records(path)
+        for key, name in (LOSSES | SCORES).items()
+        if _is_number(step := record.get("step")) and _is_number(value := record.get(key))
+    ]
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and abs(value) <= MAX_NUMBER
+
+
+def _read_samples(text: str) -> dict[int, list[list[str]]]:
+    """Return the table of samples of each step."""
+    samples = {}
+    for table in re.split(r"(?m)^## Step ", text)[1:]:
+        if number := re.match(r"\d[\d,]{,15}", table, re.ASCII):
+            lines = [line for line in table.split("\n") if line.startswith("| ")][1:]
+            rows = [[*map(_unescape, re.split(r"(?<!\\)\|", line)[1:-1])] for line in lines]
+            samples[int(number[0].replace(",", ""))] = [row for row in rows if len(row) == 3]
+    return samples
 
 
 def _unescape(cell: str) -> str:
-    return html.unescape(re.sub(r"\\([\\`*_\[\]|~])", r"\1", cell.strip()))[:MAX_SAMPLE_CHARS]
+    return html.unescape(re.sub(r"\\([\\`*_\[\]|~])", r"\1", cell.strip()))

@@ -164,9 +164,12 @@ def test_the_page_shows_how_a_model_of_the_hub_was_trained(
     registry.get("")
     found = find_model_run(registry, "")
     assert found is not None
-    assert [step for step, _ in found.curves["bleu"]] == [4, 8]
-    assert len(found.samples) == 3
-    assert find_model_run(registry, "best") == found
+    assert [step for step, name, _ in found.points if name == "BLEU"] == [4, 8]
+    assert [len(each["samples"]) for each in found.validations] == [3, 3]
+    own = find_model_run(registry, "best")  # that of the run's folder
+    assert own is not None
+    assert own.points == found.points
+    assert own.validations[-1]["attention"]["layers"]
 
 
 @pytest.mark.parametrize("swap", [False, True])

@@ -36,45 +36,46 @@ def _write_samples(run: Path, *tables: tuple[int, list[tuple[str, str, str]]]) -
 
 
 def test_curves_are_what_was_recorded_torn_lines_left_out(run: Path):
-    assert read_run(run).curves == {
-        "loss": ((50, 8.5),),
-        "dev_loss": ((100, 4.5),),
-        "bleu": ((100, 2),),
-        "chrf": ((100, 1),),
-    }
+    assert read_run(run).points == [
+        (50, "training", 8.5),
+        (100, "validation", 4.5),
+        (100, "BLEU", 2),
+        (100, "chrF", 1),
+    ]
 
 
-def test_samples_become_a_history_of_each_sentence(run: Path):
+def test_a_validation_has_its_samples_and_attention(run: Path):
     _write_samples(
         run,
         (500, [("a", "A", "x"), (ODD, ODD, ODD)]),
         (1000, [("a", "A", "x"), (ODD, ODD, "")]),
         (12500, [("a", "A", "y")]),
     )
-    found = read_run(run)
-    assert found.sample_steps == (500, 1000, 12500)
-    assert found.samples == [
-        {"src": "a", "reference": "A", "translations": [[500, "x"], [12500, "y"]]},
-        {"src": ODD, "reference": ODD, "translations": [[500, ODD], [1000, ""]]},
+    (run / "attention.jsonl").write_text('{"step": 500, "layers": []}\n{"step": 1000, "la')
+    assert read_run(run).validations == [
+        {
+            "step": 500,
+            "samples": [["a", "A", "x"], [ODD, ODD, ODD]],
+            "attention": {"step": 500, "layers": []},
+        },
+        {"step": 1000, "samples": [["a", "A", "x"], [ODD, ODD, ""]], "attention": None},
+        {"step": 12500, "samples": [["a", "A", "y"]], "attention": None},
     ]
 
 
 CARD = "# A model\n\n## Training\n\n- started from: an earlier model\n- seed: 4\n"
 
 
-@pytest.mark.parametrize("text", ["[", "[]", "3", '{"run": 3}', "[" * 100_000])
-def test_the_start_is_that_of_the_runs_recipe_or_of_the_card(run: Path, text: str):
-    (run / "recipe.json").write_text(text)  # one that cannot be read says nothing
+def test_the_start_is_that_of_the_card_of_a_model_or_of_the_best_one_of_a_run(run: Path):
     assert read_run(run).started_from == ""
-    (run / "README.md").write_text(CARD)
-    assert read_run(run).started_from == "an earlier model"
-    (run / "recipe.json").write_text('{"run": {"pretrained": "de-en"}}')
-    assert read_run(run).started_from == "de-en"
+    (run / "best" / "README.md").write_text(CARD)
+    for folder in (run, run / "best"):
+        assert read_run(folder).started_from == "an earlier model"
 
 
 @pytest.mark.parametrize("folder", bundled_models().values(), ids=lambda folder: folder.name)
 def test_every_bundled_model_has_its_record(folder: Path):
     found = read_run(folder)
-    assert {"loss", "dev_loss", "bleu", "chrf"} <= set(found.curves)
-    assert len(found.sample_steps) > 3
-    assert len(found.samples) > 5
+    assert {name for _, name, _ in found.points} == {"training", "validation", "BLEU", "chrF"}
+    assert len(found.validations) > 3
+    assert all(len(each["samples"]) > 4 for each in found.validations)
