@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hubnmt.checkpoint.card import escape_cell
 from hubnmt.checkpoint.files import read_json, write_json
 from hubnmt.errors import InputError
 from hubnmt.text.languages import NAMES, detect_languages
@@ -60,14 +61,15 @@ def import_pairs(dest: Path, config: DataConfig, **more: Any) -> None:
         (dest / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     copies = score_corpus(*zip(*valid, strict=True))
     few = f" Fewer than {FEW_PAIRS:,} pairs: the model will learn little beyond these sentences."
-    shown: dict[str, Sequence[tuple[str, ...]]] = {"kept": train[:N_EXAMPLES]}
+    shown: list[tuple[str, ...]] = [("pairs", *languages), ("---",) * 3]
+    shown += [("kept", *pair) for pair in train[:N_EXAMPLES]]
     for reason, pairs in cleaned.examples.items():
-        shown[f"{cleaned.dropped[reason]:,} dropped: {reason}"] = pairs
+        shown += [(f"{cleaned.dropped[reason]:,} dropped: {reason}", *pair) for pair in pairs]
+    table = [" | ".join(["", *map(escape_cell, row), ""]).strip() for row in shown]
     report = {
         "summary": f"{len(kept):,} of {cleaned.read.total():,} pairs are usable: {len(train):,} to "
         f"learn from and {len(valid):,} to measure with, which share no sentence."
-        f"{few if len(kept) < FEW_PAIRS else ''}",
-        "examples": [(why, *pair) for why, pairs in shown.items() for pair in pairs],
+        f"{few if len(kept) < FEW_PAIRS else ''}\n\n" + "\n".join(table),
         "languages": languages,
         "n_train": len(train),
         "copying": {"bleu": copies.bleu, "chrf": copies.chrf},

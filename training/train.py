@@ -101,6 +101,7 @@ def run(
                 current = _begin(config, recipe or Path(), all_overrides, folder, group, locks)
                 command = _resume_command(folder, None, ())  # the folder has the arguments
             # 2. Train.
+            group.run_on_rank0(lambda: write_status(folder, "training"))
             with _stop_gracefully(current, command):
                 current.train()
             # 3. Evaluate the best model.

@@ -221,8 +221,9 @@ def _name_columns(lines: Iterator[list[str]], wanted: Sequence[str], path: Path)
     if _list_missing(wanted, names):
         shown = ", ".join(first)[:200]
         raise InputError(
-            f"{path}: no column {_list_missing(wanted, first)}; its first line is: {shown}; name "
-            "two columns of text (src_column, tgt_column), or 1 and 2 if that is not a header"
+            f"{path}: no column {_list_missing(wanted, first)}; its first line is: {shown}; two "
+            "columns of text are needed (src_column, tgt_column): name them, or 1 and 2 without a "
+            "header"
         )
     empty = dict.fromkeys(names, "")
     for line in lines:

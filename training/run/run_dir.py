@@ -173,10 +173,10 @@ def lock_turn(path: Path | None) -> Iterator[None]:
         yield
 
 
-def write_status(folder: Path, state: str, **numbers: float) -> None:
+def write_status(folder: Path, state: str) -> None:
     """Record what the process of a run does, for whoever watches the folder, as the page does."""
     if folder.is_dir():  # a new run makes it when its data are ready
-        record = {"pid": os.getpid(), "state": state, **numbers}
+        record = {"pid": os.getpid(), "state": state}
         replace_text(folder / STATUS_FILE, json.dumps(record))
 
 

@@ -22,12 +22,10 @@ from training.optim.step import REMEDY, Stepper, StepStats, rate_at
 from training.run.budget import Budget, plan_run
 from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.report import RunReport, Throughput
-from training.run.run_dir import read_validation, remove_start_record, write_status
+from training.run.run_dir import read_validation, remove_start_record
 from training.run.validation import Validator
 
 log = logging.getLogger("training")
-
-STATUS_EVERY_S = 1.0
 
 
 class Run:
@@ -67,7 +65,6 @@ class Run:
         self._validator: Validator | None = None
         self._saved_step: int | None = None
         self._budget = Budget(settings, self.progress)
-        self._status_s = -STATUS_EVERY_S
 
     def plan(self) -> None:
         """Choose threads and batch size before the first step."""
@@ -153,7 +150,6 @@ class Run:
             throughput.add(stats.loss, stats.n_tokens)
             bar.total = max(progress.step, round(progress.step / self._budget.used(progress.step)))
             bar.update()
-            self._write_status()
             if progress.step % settings.log_every == 0:
                 self._log({**throughput.to_dict(), "lr": lr, "grad_norm": stats.grad_norm}, bar)
                 throughput = Throughput()
@@ -196,15 +192,6 @@ class Run:
         self._budget.count_time()
         self._budget.time_share = stats.time_share
 
-    def _write_status(self) -> None:
-        """Record the step and an estimate of the time left, at most every `STATUS_EVERY_S`."""
-        progress = self.progress
-        if self.group.is_rank0 and progress.seconds - self._status_s >= STATUS_EVERY_S:
-            self._status_s = progress.seconds
-            left_s = self._budget.seconds_left()
-            numbers = {"step": progress.step, "seconds": progress.seconds, "seconds_left": left_s}
-            write_status(self.folder, "training", **numbers)
-
     def _log(self, values: dict[str, float], bar: "tqdm[Any]") -> None:
         """Log one line, and add the same values to the report."""
         if self._report is None:
@@ -214,10 +201,11 @@ class Run:
         shown = f"loss {values['loss']:.3f}, {values['tokens_per_s']:,.0f} tokens/s"
         bar.set_postfix_str(shown, refresh=False)
         log.info(
-            "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s",
+            "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s, %s left",
             progress.step,
             *(values[name] for name in ("loss", "lr", "grad_norm", "tokens_per_s")),
             tqdm.format_interval(progress.seconds),
+            tqdm.format_interval(self._budget.seconds_left()),
         )
 
     def _validate(self) -> None:

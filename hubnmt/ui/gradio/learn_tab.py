@@ -21,6 +21,7 @@ from hubnmt.ui.services import learn
 from hubnmt.ui.services.examples import examples
 from hubnmt.ui.services.registry import ModelFacts, ModelRegistry
 from hubnmt.ui.services.text_format import with_message
+from hubnmt.ui.services.training_runs import Run
 
 TOKENS = (
     "The model reads tokens, not words. Byte-pair encoding splits a word into bytes and "
@@ -115,7 +116,7 @@ class LearnTab:
         except HubNMTError as error:
             said = error_notice(error)
         shown = {self._merges: self._show_merges(text, model), self._positions: positions}
-        return shown | {self._no_run: said} | self._run.show(run)
+        return shown | {self._no_run: said} | self._run.show(run or Run([], []))
 
     def _draw_sentence(self, model: str, translated: dict[str, Any] | None) -> list[Any]:
         """Update the sections on one sentence."""

@@ -9,7 +9,7 @@ from hubnmt.ui.gradio.events import draw_static
 from hubnmt.ui.services.training_runs import LOSSES, SCORES, Run
 
 CHARTS = {"Loss (nats per token)": LOSSES, "Scores on the validation set": SCORES}
-COLORS = ("#6366f1", "#d97706")
+HIDDEN = gr.update(visible="hidden")
 
 
 class RunRecord:
@@ -24,24 +24,22 @@ class RunRecord:
                     y="value",
                     color="curve",
                     title=title,
-                    y_title=" ",
-                    color_title=" ",
-                    color_map=dict(zip(names.values(), COLORS, strict=True)),
                     height=250,
                     min_width=300,
-                    visible=False,
+                    visible="hidden",
                 )
-                for title, names in CHARTS.items()
+                for title in CHARTS
             ]
         self._validations = draw_static("validations", elem_id)
         self.components: list[gr.Component] = [*self._charts, self._validations]
 
-    def show(self, run: Run | None) -> dict[Any, Any]:
+    def show(self, run: Run) -> dict[Any, Any]:
         """Return the components with their values."""
-        told = {"validations": run.validations, "started_from": run.started_from} if run else None
+        told = {"validations": run.validations, "started_from": run.started_from}
         shown: dict[Any, Any] = {self._validations: told}
         for chart, names in zip(self._charts, CHARTS.values(), strict=True):
-            points = [point for point in run.points if point[1] in names.values()] if run else []
+            points = [point for point in run.points if point[1] in names.values()]
             table = pd.DataFrame(points, columns=["step", "curve", "value"])
-            shown[chart] = gr.LinePlot(table if points else None, visible=bool(points))
+            # A chart that is emptied or removed has errors in the browser's console (Gradio 6.31).
+            shown[chart] = gr.update(value=table, visible=True) if points else HIDDEN
         return shown

@@ -5,7 +5,7 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from hubnmt.text.languages import NAMES
 from hubnmt.ui.gradio.events import QUIET, client_errors, heading
 from hubnmt.ui.gradio.run_record import RunRecord
 from hubnmt.ui.services.registry import ModelRegistry, list_pairs
-from hubnmt.ui.services.training_jobs import ALIVE, HAS_TRAINING, SAMPLE, TrainingJobs, read_scores
-from hubnmt.ui.services.training_runs import read_run
+from hubnmt.ui.services.training_jobs import ALIVE, HAS_TRAINING, NO_JOB, SAMPLE, TrainingJobs
+from hubnmt.ui.services.training_runs import read_run, read_text
 
 LEAD = (
     "Make a translation model from a table of sentences: it learns on this machine, in a process "
@@ -49,10 +49,10 @@ CARD_FORM = {
     "data": "what the sentences are, where they come from, and their licence",
     "limits": "what the model should not be used for",
 }
-POLL_S = 2.0
 MAX_FILE_MIB = 500
 """Limit of an upload where training is allowed."""
 NOTHING = ("from nothing", "")
+PROGRESS = gr.Progress(track_tqdm=True)
 
 
 def tab_kind(registry: ModelRegistry) -> str:
@@ -78,17 +78,16 @@ def may_train() -> bool:
     return owner is None or owner in names
 
 
-@contextlib.contextmanager
-def _refusing_visitors() -> Iterator[None]:
-    with client_errors():
-        if not may_train():
-            raise InputError("sign in as the owner of this Space to train")
-        yield
-
-
 def _on(event: Any, listener: Callable[..., Any], inputs: Any, outputs: Any, **more: Any) -> Any:
     """Connect a listener that refuses visitors, and reports errors as `gr.Error`."""
-    return event(_refusing_visitors()(listener), inputs, outputs, **QUIET | more)
+
+    @functools.wraps(listener)
+    def run(*values: Any) -> Any:
+        if not may_train():
+            raise InputError("sign in as the owner of this Space to train")
+        return listener(*values)
+
+    return event(client_errors()(run), inputs, outputs, **QUIET | more)
 
 
 class TrainTab:
@@ -127,10 +126,7 @@ class TrainTab:
             ]
             self._import = gr.Button("Read the data", elem_id="train-import", min_width=150)
         self._report = gr.Markdown(elem_id="train-report")
-        self._examples = gr.Dataframe(
-            visible=False, wrap=True, column_widths=["22%", "39%", "39%"], elem_id="train-examples"
-        )
-        self._pairs = gr.Textbox(visible=False)  # the folder of what was read
+        self._pairs = gr.State("")  # the folder of what was read
 
     def _place_run(self) -> None:
         heading("2. Start", "Size of model and vocabulary follow from data, time and machine.")
@@ -154,7 +150,7 @@ class TrainTab:
             ]
         self._record = RunRecord("train-record")
         self._seen = gr.State([])
-        self._timer = gr.Timer(POLL_S, active=False)
+        self._timer = gr.Timer(2, active=False)
 
     def _place_model(self) -> None:
         heading("4. Try and publish", "The best validated model of a run, or any model folder.")
@@ -189,15 +185,20 @@ class TrainTab:
         described = [self._dataset, self._columns, *self._languages]
         _on(self._dataset.input, self._describe, self._dataset, described)
         recipe = [self._recipe, self._start]
-        read = [self._pairs, self._report, self._examples, self._columns, *self._languages]
-        read += [self._origin, *recipe]
-        _on(self._sample.click, functools.partial(self._read, **SAMPLE), self._minutes, read)
-        _on(self._files.upload, self._read, [self._minutes, self._files], read)
-        _on(self._import.click, self._read, [self._minutes, self._files, *described], read)
-        for event in (self._minutes.change, self._origin.input):
+        read = [self._pairs, self._report, self._columns, *self._languages, self._origin, *recipe]
+        copied = [shutil.copy(SAMPLE, self._downloads)]
+        sample = _on(self._sample.click, lambda: (copied, ""), None, [self._files, self._dataset])
+        files, planned = [self._minutes, self._files], [self._minutes, self._origin, self._pairs]
+        for event, listener, inputs, outputs in (
+            (sample.then, self._read, files, read),
+            (self._files.upload, self._read, files, read),
+            (self._import.click, self._read, [*files, *described], read),
+            (self._minutes.change, self._suggest, planned, recipe),
+            (self._origin.input, self._suggest, planned, recipe),
+        ):
             # A click before the new recipe is there would start the old one.
             waits = _on(event, lambda: gr.Button(interactive=False), None, self._start)
-            _on(waits.then, self._suggest, [self._minutes, self._origin, self._pairs], recipe)
+            _on(waits.then, listener, inputs, outputs, show_progress="minimal")
         started = _on(self._start.click, self._jobs.start, self._recipe, self._job)
         # 2. Run.
         watched = [self._job, self._seen, self._state, *self._actions, self._scores]
@@ -215,13 +216,15 @@ class TrainTab:
             field = compared if name == "compare" else model
             _on(button.click, functools.partial(self._offer, name), self._folder, [field, tabs])
         _on(self._folder.change, self._read_card, self._folder, self._card)
-        form = [self._folder, self._repo, self._is_private, *self._card]
+        card, names = [self._folder, *self._card], [self._folder, self._repo, self._is_private]
+        pushed = _on(self._push.click, self._fill_card, card, None).success
+        packed = _on(self._pack.click, self._fill_card, card, None).success
         for event, publish, target in (
-            (self._push.click, self._publish, self._pushed),
+            (pushed, self._publish, self._pushed),
+            (packed, self._zip_model, self._zip),
             (self._space.click, self._serve, self._pushed),
-            (self._pack.click, self._zip_model, self._zip),
         ):
-            _on(event, publish, form, target, show_progress="full")
+            _on(event, publish, names, target, show_progress="full")
 
     # --- data and recipe ---
 
@@ -233,28 +236,21 @@ class TrainTab:
         return names, gr.Dropdown(found["columns"], value=[]), None, None
 
     def _read(
-        self,
-        minutes: float,
-        files: Any,
-        dataset: str = "",
-        columns: Any = (),
-        *pair: Any,
-        note: str = "",
+        self, minutes: float, files: Any, dataset: str = "", columns: Any = (), *pair: Any
     ) -> Any:
         if not files and not dataset:
             raise InputError("upload a file, or name a dataset")
-        options: dict[str, Any] = {"note": note} if files else {"dataset": dataset}
-        options |= {"minutes": minutes, "columns": columns, "languages": pair if all(pair) else ()}
+        options = {"columns": columns, "languages": pair if all(pair) else (), "minutes": minutes}
+        options |= {} if files else {"dataset": dataset}
         folder, report, recipe = self._jobs.prepare(*(files or ()), **options)
         src, tgt = report["languages"]
         origins = [NOTHING]
         for name, (its_src, its_tgt) in list_pairs(self._registry).items():
             origins += [(f"all of {name}", f"model {name}")] * ((its_src, its_tgt) == (src, tgt))
             origins += [(f"the source side of {name}", f"encoder {name}")] * (its_src == src)
-        examples = gr.Dataframe(report["examples"], headers=["pairs", src, tgt], visible=True)
         found = gr.Dropdown(report["columns"], value=[*columns])
         start = gr.Dropdown(origins, value=""), recipe, gr.Button(interactive=True)
-        return folder, report["summary"], examples, found, src, tgt, *start
+        return folder, report["summary"], found, src, tgt, *start
 
     def _suggest(self, minutes: float, origin: str, pairs: str) -> Any:
         if not pairs:
@@ -268,24 +264,22 @@ class TrainTab:
     def _watch(self, name: str | None, seen: Any) -> dict[Any, Any]:
         """Show the selected run, the newest by default; visitors see none."""
         jobs = self._jobs.list() if may_train() else []
-        job = next((job for job in jobs if job.name == name), jobs[0] if jobs else None)
-        state, folder = (job.state, job.folder) if job else ("", Path(os.devnull))
-        shown: dict[Any, Any] = {self._state: f"{state}\n{job.message if job else ''}"}
+        job = next((job for job in jobs if job.name == name), jobs[0] if jobs else NO_JOB)
+        shown: dict[Any, Any] = {self._state: f"{job.state}\n{job.message}"}
         choices = [(f"{job.name} ({job.state})", job.name) for job in jobs]
-        metrics, best = folder / METRICS, folder / "best"
-        has_metrics, model = metrics.is_file(), str(best) if best.is_dir() else ""
-        now = [model, choices, name, metrics.stat().st_mtime if has_metrics else 0]
+        model = str(job.folder / "best") if (job.folder / "best").is_dir() else ""
+        now = [model, choices, name, len(read_text(job.folder / METRICS))]
         if now == seen:
             return shown
         if [model] != seen[:1]:  # not while somebody names another folder
             shown[self._folder] = model
         for button in self._actions:
-            shown[button] = gr.Button(visible=state in ACTIONS[button.value][1])
-        shown |= self._record.show(read_run(folder) if has_metrics else None)
+            shown[button] = gr.Button(visible=job.state in ACTIONS[button.value][1])
+        shown |= self._record.show(read_run(job.folder))
         return shown | {
             self._seen: now,
-            self._job: gr.Dropdown(choices, value=job.name if job else None),
-            self._scores: read_scores(folder),
+            self._job: gr.Dropdown(choices, value=job.name or None),
+            self._scores: job.scores(),
         }
 
     def _act(self, act: Callable[..., None], name: str | None) -> None:
@@ -311,29 +305,21 @@ class TrainTab:
             return read_form(self._model_folder(folder))
         return [""] * len(self._card)
 
-    def _complete(self, folder: str, card: tuple[str, ...]) -> Path:
-        fill_form(path := self._model_folder(folder), *card)
-        return path
+    def _fill_card(self, folder: str, *card: str) -> None:
+        fill_form(self._model_folder(folder), *card)
 
-    def _zip_model(self, folder: str, _repo: str, _is_private: bool, *card: str) -> Any:
-        path = self._complete(folder, card)
+    def _zip_model(self, folder: str, _repo: str, _is_private: bool) -> Any:
+        path = self._model_folder(folder)
         name = path.parent.name if path.name in ("best", "last") else path.name
         packed = shutil.make_archive(str(self._downloads / name), "zip", path)
         return gr.File(packed, visible=True)
 
-    def _publish(
-        self,
-        folder: str,
-        repo: str,
-        is_private: bool,
-        progress: gr.Progress = gr.Progress(track_tqdm=True),  # noqa: B008  # required by Gradio
-        *card: str,
-    ) -> str:
-        path, name = self._complete(folder, card), repo.strip()
+    def _publish(self, folder: str, repo: str, is_private: bool, bar: Any = PROGRESS) -> str:
+        path, name = self._model_folder(folder), repo.strip()
         pushed = push(path, name, private=is_private, token=_sign_in().get("access_token"))
         return f"[{name} is on the Hub]({pushed.url})"
 
-    def _serve(self, _folder: str, repo: str, is_private: bool, *_: str) -> str:
+    def _serve(self, _folder: str, repo: str, is_private: bool) -> str:
         name, token = repo.strip(), _sign_in().get("access_token")
         keeps_token = is_private and token is None  # that of a sign-in expires
         opened = open_space(name, name, private=is_private, with_token=keeps_token, token=token)

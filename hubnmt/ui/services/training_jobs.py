@@ -22,19 +22,13 @@ import psutil
 
 from hubnmt.checkpoint.files import METRICS
 from hubnmt.errors import ConfigError, InputError
-from hubnmt.ui.services.training_runs import parse_record, read_json, read_text
+from hubnmt.ui.services.training_runs import read_json, read_records, read_text
 
-SAMPLE: dict[str, Any] = {
-    "files": [str(Path(__file__).parents[1] / "assets" / "tatoeba-de-en.tsv")],
-    "note": "2,000 short sentences of [Tatoeba](https://tatoeba.org), by its contributors. "
-    "CC BY 2.0 FR, with attribution to Tatoeba.",
-}
+SAMPLE = Path(__file__).parents[1] / "assets" / "tatoeba-de-en.tsv"
 HAS_TRAINING = importlib.util.find_spec("training") is not None
 DATA, TURN = ".data", ".turn"
 """In the folder of runs: imported pairs, and the lock file of the run whose turn it is."""
 LOG, STATUS, RECIPE = "log.txt", "status.json", "recipe.toml"
-RUN_FILES = (RECIPE, METRICS)
-"""Files by which a run is known: one that the page has started, or one of a terminal."""
 MIN_FREE_MIB = 1024
 """Disk and memory that must be free before a run starts."""
 CLOCK_S = 5.0
@@ -51,7 +45,23 @@ class Job:
     folder: Path
     state: str
     message: str
-    """Time left and last line of the log while it is alive; of a failed one the error."""
+    """The error, or the last line of the log."""
+
+    def scores(self) -> list[tuple[str, float, float]]:
+        """Return name, BLEU and chrF of the best model, and of what it should beat."""
+        start = next(iter(read_records(self.folder / METRICS)), {})
+        data = re.search(r'valid = \["(.+)/valid.tsv"\]', read_text(self.folder / RECIPE))
+        report = read_json(Path(data[1], "report.json")) if data else {}
+        records = {
+            "this model, at its best": read_json(self.folder / "best" / "validation.json"),
+            "the model it started from": start if start.get("step") == 0 else {},
+            "copying the source": report.get("copying", {}),
+        }
+        scores = [(name, each["bleu"], each["chrf"]) for name, each in records.items() if each]
+        return [(name, round(bleu, 1), round(chrf, 1)) for name, bleu, chrf in scores]
+
+
+NO_JOB = Job("", Path(os.devnull), "", "")
 
 
 class TrainingJobs:
@@ -67,15 +77,12 @@ class TrainingJobs:
         """Run `training.import_pairs`; return the folder of the pairs, the report and the recipe.
 
         With `data`, the folder of pairs that are there, only the recipe is new.
-
-        Raises:
-            InputError: `data`, which a browser sends, is no folder that this method has made.
         """
-        made = self.folder / DATA
-        folder = Path(data or made / time.strftime("%Y%m%d-%H%M%S"))
-        if data and (folder.resolve().parent != made.resolve() or not folder.is_dir()):
+        folder = Path(data or self.folder / DATA / time.strftime("%Y%m%d-%H%M%S"))
+        if data and not folder.is_dir():
             raise InputError("the imported pairs are not there any more: import them again")
-        _import_pairs(str(folder), *files, **options)
+        licence = SAMPLE.with_name(f"{Path(*files[:1]).stem}.LICENSE.md")  # of the sample set
+        _import_pairs(str(folder), *files, note=read_text(licence).strip(), **options)
         return str(folder), read_json(folder / "report.json"), read_text(folder / RECIPE)
 
     def describe(self, dataset: str) -> dict[str, Any]:
@@ -84,23 +91,18 @@ class TrainingJobs:
 
     def list(self) -> "list[Job]":
         """Return all runs, the newest first."""
-        folders = {file.parent for name in RUN_FILES for file in self.folder.glob(f"*/{name}")}
-        newest = sorted(folders, key=lambda folder: -folder.stat().st_ctime)
-        return [self.read(folder.name) for folder in newest]
+        found = sorted(self.folder.glob(f"*/{STATUS}"), key=lambda file: -file.stat().st_mtime)
+        return [self.read(file.parent.name) for file in found]
 
     def read(self, name: str) -> Job:
         """Return a run."""
         folder = self._run_folder(name)
         status, log = read_json(folder / STATUS), read_text(folder / LOG)
-        state = status.get("state", "finished")  # by an earlier version
+        state = status.get("state", "waiting")
+        errors = ERROR.findall(log)
         if state in ALIVE and _process(folder) is None:
-            state = "failed" if ERROR.search(log) else "paused"
-        said = (
-            ERROR.findall(log) if state == "failed" else log.split("\n") if state in ALIVE else []
-        )
-        message = re.sub(r"^\d\d:\d\d:\d\d ", "", next(filter(None, said[::-1]), ""))
-        if state == "training" and "seconds_left" in status:
-            message = f"about {status['seconds_left'] / 60:.1f} minutes left\n{message}"
+            state = "failed" if errors else "paused"
+        message = (errors or log.strip().split("\n"))[-1]
         return Job(name, folder, state, message)
 
     def start(self, recipe: str) -> str:
@@ -116,6 +118,7 @@ class TrainingJobs:
         folder = next(path for path in map(self.folder.joinpath, names) if not path.exists())
         folder.mkdir()
         (folder / RECIPE).write_text(recipe, "utf-8")
+        (folder / STATUS).touch()
         self.resume(folder.name)
         return folder.name
 
@@ -130,8 +133,7 @@ class TrainingJobs:
             raise InputError(f"{name} is running already")
         with (folder / LOG).open("wb") as log:
             child = subprocess.Popen(
-                [sys.executable, "-m", "training.train", *words],
-                env=_environment(),
+                **_python("training.train", *words),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -172,8 +174,7 @@ class TrainingJobs:
 
     def _run_folder(self, name: str) -> Path:
         folder = self.folder / str(name)
-        is_run = any((folder / file).is_file() for file in RUN_FILES)
-        if folder.parent != self.folder or not is_run:
+        if folder.parent != self.folder or not (folder / STATUS).is_file():
             raise InputError(f"there is no run {str(name)[:80]!r}")
         return folder
 
@@ -202,32 +203,21 @@ def _process(folder: Path) -> psutil.Process | None:
         return None
 
 
-def read_scores(folder: Path) -> list[tuple[str, float, float]]:
-    """Return name, BLEU and chrF of the best model of a run, and of what it should beat."""
-    start = parse_record(read_text(folder / METRICS).partition("\n")[0])
-    data = re.findall(r'valid = \["(.+)/valid.tsv"\]', read_text(folder / RECIPE)) or [os.devnull]
-    records = {
-        "this model, at its best": read_json(folder / "best" / "validation.json"),
-        "the model it started from": start if start.get("step") == 0 else {},
-        "copying the source": read_json(Path(data[0], "report.json")).get("copying", {}),
-    }
-    scores = [(name, each["bleu"], each["chrf"]) for name, each in records.items() if each]
-    return [(name, round(bleu, 1), round(chrf, 1)) for name, bleu, chrf in scores]
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of a command, in which `training` can be found."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+def _python(*words: str) -> dict[str, Any]:
+    """Return the command of a module, and an environment in which `training` can be found."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return {"args": [sys.executable, "-m", *words], "env": environment}
 
 
 def _import_pairs(*words: str, **options: Any) -> str:
     """Run `python -m training.import_pairs` and return its output; empty options are left out."""
-    command = [sys.executable, "-m", "training.import_pairs", *words]
+    given = [*words]
     for option, value in options.items():
         values = value if isinstance(value, (list, tuple)) else [value]
-        command += [f"--{option}", *map(str, values)] if value else []
-    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+        given += [f"--{option}", *map(str, values)] if value else []
+    command = _python("training.import_pairs", *given)
+    done = subprocess.run(**command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["the command failed"])[-1]
         raise InputError(last.removeprefix("error: "))
-    return done.stdout
+    return str(done.stdout)

@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from hubnmt.checkpoint.files import CARD, METRICS, SAMPLES
-from hubnmt.errors import InputError
 
 ATTENTION = "attention.jsonl"
-
-MAX_FILE_MIB = 20
-"""Larger files are rejected; no training run writes one."""
 
 MAX_NUMBER = 1e12
 """Larger numbers do not come from a training run, and would compress a chart's axes."""
@@ -40,15 +36,13 @@ class Run:
 
 def find_run(model_folder: Path | None) -> Path | None:
     """Find the record of a model's training: in the folder of its run, or in its own."""
-    folders = [model_folder] if model_folder else []
-    if model_folder and model_folder.name in ("best", "last"):
-        folders.insert(0, model_folder.parent)
+    folders = (model_folder.parent, model_folder) if model_folder else ()
     return next((folder for folder in folders if (folder / METRICS).is_file()), None)
 
 
 def read_run(folder: Path) -> Run:
     """Read a run folder, or the record in a model folder."""
-    maps = {record.get("step"): record for record in _read_records(folder / ATTENTION)}
+    maps = {record.get("step"): record for record in read_records(folder / ATTENTION)}
     samples = _read_samples(read_text(folder / SAMPLES))
     card = read_text(folder / CARD) or read_text(folder / "best" / CARD)
     started = re.search(r"(?m)^- started from: (.{1,200})$", card)
@@ -61,20 +55,20 @@ def read_run(folder: Path) -> Run:
 
 def read_text(path: Path) -> str:
     """Return the text of a file of a run; empty if there is none."""
-    if not path.is_file():
-        return ""
-    if path.stat().st_size > MAX_FILE_MIB * 2**20:
-        raise InputError(f"{path.name} is larger than the limit of {MAX_FILE_MIB} MiB")
-    return path.read_text(encoding="utf-8", errors="replace")
+    return path.read_text("utf-8", errors="replace") if path.is_file() else ""
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the values in a file of a run; empty if there is none, or if it is being written."""
-    return parse_record(read_text(path))
+    return _parse(read_text(path))
 
 
-def parse_record(text: str) -> dict[str, Any]:
-    """Return the values of a JSON object; empty if it is none, or torn."""
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Return the JSON objects of a file with one a line."""
+    return [record for line in read_text(path).split("\n") if (record := _parse(line))]
+
+
+def _parse(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -82,14 +76,10 @@ def parse_record(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read_records(path: Path) -> list[dict[str, Any]]:
-    return [record for line in read_text(path).split("\n") if (record := parse_record(line))]
-
-
 def _read_points(path: Path) -> list[tuple[float, str, float]]:
     return [
         (step, name, value)
-        for record in _read_records(path)
+        for record in read_records(path)
         for key, name in (LOSSES | SCORES).items()
         if _is_number(step := record.get("step")) and _is_number(value := record.get(key))
     ]
