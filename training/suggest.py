@@ -88,6 +88,7 @@ tgt_lang = "{tgt_lang}"
 train = ["{folder.as_posix()}/train.tsv"]
 valid = ["{folder.as_posix()}/valid.tsv"] # shares no sentence with the training pairs
 max_tokens = 60 # longer pairs are dropped and counted
+cache = "{folder.as_posix()}/cache" # goes when the pairs are deleted
 
 [optimizer]
 lr = {PARTS[part] if start else lr:g}

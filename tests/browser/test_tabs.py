@@ -82,7 +82,8 @@ def test_the_numbers_behind_one_sentence_are_read_and_moved(
 ):
     for file in bundled_model.iterdir():
         shutil.copyfile(file, tmp_path / file.name)
-    (tmp_path / "metrics.jsonl").write_text('{"step": 9, "loss": 2.5, "lr": 0.1, "bleu": 7}\n')
+    record = '{{"step": {}, "loss": 2.5, "dev_loss": 3.5, "bleu": 7, "chrf": 9}}\n'
+    (tmp_path / "metrics.jsonl").write_text(record.format(3) + record.format(9))
     (tmp_path / "samples.md").write_text("# Samples" + _record(3, "a cat") + _record(9, "a <b>dog"))
     registry = ModelRegistry(Translator.from_pretrained, {BUNDLED: tmp_path})
     with serving(registry) as url:

@@ -41,5 +41,6 @@ class RunRecord:
             points = [point for point in run.points if point[1] in names.values()]
             table = pd.DataFrame(points, columns=["step", "curve", "value"])
             # A chart that is emptied or removed has errors in the browser's console (Gradio 6.31).
-            shown[chart] = gr.update(value=table, visible=True) if points else HIDDEN
+            is_line = len(points) > len(names)
+            shown[chart] = gr.update(value=table, visible=True) if is_line else HIDDEN
         return shown

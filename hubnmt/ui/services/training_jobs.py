@@ -45,7 +45,7 @@ class Job:
     folder: Path
     state: str
     message: str
-    """The error, or the last line of the log."""
+    """The error or the last line of the log, of a run that failed or is alive."""
 
     def scores(self) -> list[tuple[str, float, float]]:
         """Return name, BLEU and chrF of the best model, and of what it should beat."""
@@ -103,7 +103,7 @@ class TrainingJobs:
         if state in ALIVE and _process(folder) is None:
             state = "failed" if errors else "paused"
         message = (errors or log.strip().split("\n"))[-1]
-        return Job(name, folder, state, message)
+        return Job(name, folder, state, "" if state in ("paused", "finished") else message)
 
     def start(self, recipe: str) -> str:
         """Start a run or let it wait for its turn; return its name, with a number if taken."""

@@ -77,10 +77,11 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _read_points(path: Path) -> list[tuple[float, str, float]]:
+    records = read_records(path)
     return [
         (step, name, value)
-        for record in read_records(path)
         for key, name in (LOSSES | SCORES).items()
+        for record in records
         if _is_number(step := record.get("step")) and _is_number(value := record.get(key))
     ]
 
