@@ -81,7 +81,8 @@ def _is_closed(api: HfApi, model: str, *, with_token: bool) -> bool:
     if is_closed and not with_token:
         raise HubError(
             f"{model} is {'private' if info.private else 'gated'}, and the Space has no token to "
-            "read it: add --with-token to store yours (better one that can read only this model)"
+            "read it: add --with-token (in the page: Private) to store yours, better one that can "
+            "read only this model"
         )
     return is_closed
 

@@ -37,9 +37,12 @@ def _visit(browser: Any, url: str) -> Visit:
     return visit
 
 
+def _until_value(page: Any, field: str, value: str) -> None:
+    page.wait_for_function(f"/^{value}/.test(document.querySelector('{field}').value)")
+
+
 def _until_state(page: Any, state: str) -> None:
-    shown = "document.querySelector('#train-state textarea').value"
-    page.wait_for_function(f"/^{state}/.test({shown})")
+    _until_value(page, "#train-state textarea", state)
 
 
 def test_the_sample_set_becomes_a_model_on_the_hub(
@@ -145,7 +148,7 @@ def test_on_a_space_the_owner_signs_in_and_publishes_a_run_of_the_terminal(
         # The columns of a dataset are there to choose from.
         page.fill("#train-dataset input", "someone/pairs")
         page.press("#train-dataset input", "Enter")
-        visit.until_value(page.locator("#train-dataset input"), "someone/pairs:cy-en")
+        _until_value(page, "#train-dataset input", r"someone\/pairs:cy-en$")
         page.click("#train-columns input")
         assert page.locator("[role=option]").all_inner_texts() == ["id", "cy", "en"]
         page.click("#train-import")
