@@ -254,7 +254,7 @@ def max_tgt_tokens(
     """Return the maximum target length, eos not counted.
 
     With a prefix this is an upper bound, because the number of tokens in the prefix is known only
-    during the search, where `limit_new_tokens` applies the exact limit.
+    during the search, where a constraint applies the exact limit.
     """
     n_forced = prefix.max_tokens if prefix else 0
     return n_forced + decoding.max_tgt_tokens(n_src_tokens)

@@ -21,14 +21,18 @@ KILL_AFTER = (5, 17)
 """Steps on record when the process is killed; the second session begins with the first's state."""
 
 
-def kill_after(n_steps: int, words: list[str], folder: Path, repo: Path) -> None:
-    """Start a session in a process of its own and kill it once so many steps are on record."""
-    process = subprocess.Popen(
+def start(words: list[str], repo: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
         [sys.executable, "-m", "training.train", *words],
         cwd=repo,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
         stderr=subprocess.DEVNULL,
     )
+
+
+def kill_after(n_steps: int, words: list[str], folder: Path, repo: Path) -> None:
+    """Start a session in a process of its own and kill it once so many steps are on record."""
+    process = start(words, repo)
     metrics = folder / "metrics.jsonl"
     deadline = time.monotonic() + 200
     try:
@@ -65,7 +69,8 @@ def test_a_run_killed_twice_ends_with_the_bits_of_one_that_was_not(
         saved = torch.load(folder / "state.pt", weights_only=True)["progress"]["step"]
         assert n_steps - 1 <= saved < 30
     (folder / ".state.pt.draft").write_bytes(b"a save that was cut off")
-    assert main([*words, "--resume", str(folder)]) == 0
+    # In a process of its own: TensorBoard orders sessions of the same second by their process.
+    assert start([*words, "--resume", str(folder)], repo).wait() == 0
     assert same_models(folder, straight)
     assert curve(folder) == curve(straight)
     events = EventAccumulator(str(folder / "tensorboard")).Reload().Scalars("train/loss")
