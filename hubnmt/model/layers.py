@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hubnmt.config import ModelConfig
-from hubnmt.model.attention import MultiHeadAttention
+from hubnmt.model.attention import LayerCache, MultiHeadAttention
 from hubnmt.model.dropout import Dropout
-from hubnmt.model.kv_cache import LayerCache
 
 N_TABULATED = 1024
 """Number of precomputed positions; later ones are computed on demand, so length is unlimited."""

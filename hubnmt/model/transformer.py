@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hubnmt.config import ModelConfig
-from hubnmt.model.attention import causal_mask, padding_mask
-from hubnmt.model.kv_cache import DecoderCache, LayerCache
+from hubnmt.model.attention import DecoderCache, LayerCache, causal_mask, padding_mask
 from hubnmt.model.layers import DecoderLayer, EncoderLayer, SinusoidalPositions, TokenEmbedding
 
 T = TypeVar("T")

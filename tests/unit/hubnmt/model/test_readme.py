@@ -6,8 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hubnmt.model.attention import MultiHeadAttention, causal_mask, padding_mask
-from hubnmt.model.kv_cache import LayerCache
+from hubnmt.model.attention import LayerCache, MultiHeadAttention, causal_mask, padding_mask
 from hubnmt.model.layers import DecoderLayer
 from hubnmt.model.transformer import Transformer
 from tests.models import make_config
