@@ -199,7 +199,7 @@ class DecodingConfig(FromDict):
     def with_options(self, **options: Unpack[DecodingOptions]) -> Self:
         """Return a copy with some options replaced.
 
-        Without `n_best`, that of this config is lowered to a smaller `beam_size`.
+        Without `n_best`, that of this config is lowered to a smaller `beam_size` of a search.
 
         Raises:
             ConfigError: if an option is unknown or has an invalid value.
@@ -208,7 +208,7 @@ class DecodingConfig(FromDict):
             return self
         values: dict[str, Any] = {**self.to_dict(), **options}
         width = values["beam_size"]
-        if "n_best" not in options and isinstance(width, int):
+        if "n_best" not in options and not values["sample"] and isinstance(width, int):
             values["n_best"] = max(1, min(values["n_best"], width))
         return self.from_dict(values, where="decoding options")
 

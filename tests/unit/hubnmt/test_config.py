@@ -105,3 +105,5 @@ def test_a_smaller_beam_lowers_the_number_of_translations() -> None:
     assert config.with_options(beam_size=2) == DecodingConfig(beam_size=2, n_best=2)
     with pytest.raises(ConfigError, match="n_best = 3 must be at most beam_size = 2"):
         config.with_options(beam_size=2, n_best=3)
+    samples = DecodingConfig(beam_size=1, n_best=3, sample=True)
+    assert samples.with_options(temperature=0.5).n_best == 3
