@@ -28,7 +28,8 @@ from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_dev
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.pipeline import Pipeline
-from hubnmt.pipeline.targets import Pair, check_prefix, pair_sentences
+from hubnmt.pipeline.segmentation import check_prefix
+from hubnmt.pipeline.targets import Pair, pair_sentences
 from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation
 
 
@@ -258,8 +259,7 @@ class Translator:
             A dog.
             Two children are playing.
         """
-        if prefix != "":
-            check_prefix(prefix)
+        check_prefix(prefix)
         if max_batch_tokens < 1:
             raise ConfigError(f"max_batch_tokens = {max_batch_tokens} must be at least 1")
         found = self._pipeline.translate(

@@ -10,7 +10,7 @@ sentence are encoded as these, see `hubnmt.text.protected_spans`.
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hubnmt.decoding import Hypothesis
 from hubnmt.errors import InputError
@@ -116,6 +116,18 @@ def check_text(text: str) -> None:
             "give it as a file, one sentence or paragraph per line"
         )
     normalize(text)  # raises on invalid Unicode
+
+
+def check_prefix(prefix: Any) -> None:
+    """Validate a prefix.
+
+    Raises:
+        InputError: if it is not a string or has several lines.
+    """
+    if not isinstance(prefix, str):
+        raise InputError(f"prefix must be a string, not {type(prefix).__name__}")
+    if prefix.splitlines() not in ([], [prefix]):
+        raise InputError("prefix must be one line; remove the line breaks")
 
 
 def make_plan(

@@ -8,7 +8,7 @@ pair, because the alignment is unknown.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
@@ -17,18 +17,6 @@ from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.sentences import Segment, split_sentences
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate
-
-
-def check_prefix(prefix: Any) -> None:
-    """Validate a prefix.
-
-    Raises:
-        InputError: if it is not a string or has several lines.
-    """
-    if not isinstance(prefix, str):
-        raise InputError(f"prefix must be a string, not {type(prefix).__name__}")
-    if prefix.splitlines() not in ([], [prefix]):
-        raise InputError("prefix must be one line; remove the line breaks")
 
 
 def distribute_prefix(prefix: str, plan: Plan, *, language: str) -> tuple[list[Segment], str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
-from hubnmt.pipeline.targets import check_prefix
+from hubnmt.pipeline.segmentation import check_prefix
 
 MAX_TEXT_CHARS = 10_000
 """Maximum length of a text, about four printed pages."""
