@@ -113,13 +113,12 @@ class CTranslate2Engine:
                     [make_hypothesis(ids, log_probs, decoding.length_penalty)]
                     for (_, ids), log_probs in zip(pairs, self.score(pairs), strict=True)
                 ]
-        src, tgt = self._tokenizers
-        chosen = []
+        tokenizers, chosen = self._tokenizers, []
         for row, cap, hypotheses in zip(rows, caps, found, strict=True):
-            required = src.count_placeholders(row)
-            kept = [each for each in hypotheses if tgt.count_placeholders(each.ids) == required]
+            kept = [each for each in hypotheses if tokenizers.keep_spans(row, each.ids)]
             is_complete = self._are_complete(hypotheses, cap)
-            chosen.append(choose_distinct(kept, tgt, decoding.n_best) if is_complete else [])
+            distinct = choose_distinct(kept, tokenizers.tgt, decoding.n_best)
+            chosen.append(distinct if is_complete else [])
         return chosen
 
     def _read(self, source: list[str], answer: Any, decoding: DecodingConfig) -> list[Hypothesis]:
