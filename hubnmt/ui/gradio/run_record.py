@@ -9,7 +9,6 @@ from hubnmt.ui.gradio.events import draw_static
 from hubnmt.ui.services.training_runs import LOSSES, SCORES, Run
 
 CHARTS = {"Loss (nats per token)": LOSSES, "Scores on the validation set": SCORES}
-HIDDEN = gr.update(visible="hidden")
 
 
 class RunRecord:
@@ -41,6 +40,6 @@ class RunRecord:
             points = [point for point in run.points if point[1] in names.values()]
             table = pd.DataFrame(points, columns=["step", "curve", "value"])
             # A chart that is emptied or removed has errors in the browser's console (Gradio 6.31).
-            is_line = len(points) > len(names)
-            shown[chart] = gr.update(value=table, visible=True) if is_line else HIDDEN
+            change = {"value": table, "visible": True} if len(points) > len(names) else {}
+            shown[chart] = gr.update(**{"visible": "hidden"} | change)
         return shown

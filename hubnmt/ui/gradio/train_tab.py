@@ -22,7 +22,7 @@ from hubnmt.ui.gradio.events import QUIET, client_errors, heading
 from hubnmt.ui.gradio.run_record import RunRecord
 from hubnmt.ui.services.registry import ModelRegistry, list_pairs
 from hubnmt.ui.services.training_jobs import ALIVE, HAS_TRAINING, NO_JOB, SAMPLE, TrainingJobs
-from hubnmt.ui.services.training_runs import read_run, read_text
+from hubnmt.ui.services.training_runs import read_run
 
 LEAD = (
     "Make a translation model from a table of sentences: it learns on this machine, in a process "
@@ -154,9 +154,8 @@ class TrainTab:
 
     def _place_model(self) -> None:
         heading("4. Try and publish", "The best validated model of a run, or any model folder.")
-        self._scores = gr.Dataframe(
-            headers=["On the validation set", "BLEU", "chrF"], elem_id="train-scores"
-        )
+        measured = ["On the validation set", "BLEU", "chrF"]
+        self._scores = gr.Dataframe(headers=measured, elem_id="train-scores")
         self._folder = gr.Textbox(label="Model folder", elem_id="train-folder")
         with gr.Row():
             self._open = {
@@ -268,7 +267,7 @@ class TrainTab:
         shown: dict[Any, Any] = {self._state: f"{job.state}\n{job.message}"}
         choices = [(f"{job.name} ({job.state})", job.name) for job in jobs]
         model = str(job.folder / "best") if (job.folder / "best").is_dir() else ""
-        now = [model, choices, name, len(read_text(job.folder / METRICS))]
+        now = [model, choices, name, [*map(os.path.getsize, job.folder.glob(METRICS))]]
         if now == seen:
             return shown
         if [model] != seen[:1]:  # not while somebody names another folder
@@ -311,8 +310,8 @@ class TrainTab:
     def _zip_model(self, folder: str, _repo: str, _is_private: bool) -> Any:
         path = self._model_folder(folder)
         name = path.parent.name if path.name in ("best", "last") else path.name
-        packed = shutil.make_archive(str(self._downloads / name), "zip", path)
-        return gr.File(packed, visible=True)
+        target = str(self._downloads / name)
+        return gr.File(shutil.make_archive(target, "zip", path), visible=True)
 
     def _publish(self, folder: str, repo: str, is_private: bool, bar: Any = PROGRESS) -> str:
         path, name = self._model_folder(folder), repo.strip()

@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import filecmp
 import importlib.util
 import itertools
 import json
@@ -81,8 +82,9 @@ class TrainingJobs:
         folder = Path(data or self.folder / DATA / time.strftime("%Y%m%d-%H%M%S"))
         if data and not folder.is_dir():
             raise InputError("the imported pairs are not there any more: import them again")
-        licence = SAMPLE.with_name(f"{Path(*files[:1]).stem}.LICENSE.md")  # of the sample set
-        _import_pairs(str(folder), *files, note=read_text(licence).strip(), **options)
+        if files and filecmp.cmp(files[0], SAMPLE, shallow=False):
+            options["note"] = read_text(SAMPLE.with_suffix(".LICENSE.md")).strip()
+        _import_pairs(str(folder), *files, **options)
         return str(folder), read_json(folder / "report.json"), read_text(folder / RECIPE)
 
     def describe(self, dataset: str) -> dict[str, Any]:
@@ -181,11 +183,9 @@ class TrainingJobs:
     def _check_room(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         disk, memory = shutil.disk_usage(self.folder).free, psutil.virtual_memory().available
-        for kind, n_bytes in (("disk", disk), ("memory", memory)):
-            if n_bytes < MIN_FREE_MIB * 2**20:
-                raise ConfigError(
-                    f"only {n_bytes >> 20} MiB of {kind} are free, not {MIN_FREE_MIB}"
-                )
+        for kind, free in (("disk", disk), ("memory", memory)):
+            if free < MIN_FREE_MIB * 2**20:
+                raise ConfigError(f"only {free >> 20} MiB of {kind} are free, not {MIN_FREE_MIB}")
 
 
 def _process(folder: Path) -> psutil.Process | None:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from hubnmt.checkpoint.files import CARD, METRICS, SAMPLES
+from hubnmt.text.textfile import read_small
 
-ATTENTION = "attention.jsonl"
+MAX_FILE_BYTES = 20 * 2**20  # no training run writes a larger file
 
 MAX_NUMBER = 1e12
 """Larger numbers do not come from a training run, and would compress a chart's axes."""
@@ -36,13 +37,15 @@ class Run:
 
 def find_run(model_folder: Path | None) -> Path | None:
     """Find the record of a model's training: in the folder of its run, or in its own."""
-    folders = (model_folder.parent, model_folder) if model_folder else ()
+    folders = [model_folder] if model_folder else []
+    if model_folder and model_folder.name in ("best", "last"):
+        folders.insert(0, model_folder.parent)
     return next((folder for folder in folders if (folder / METRICS).is_file()), None)
 
 
 def read_run(folder: Path) -> Run:
     """Read a run folder, or the record in a model folder."""
-    maps = {record.get("step"): record for record in read_records(folder / ATTENTION)}
+    maps = {record.get("step"): record for record in read_records(folder / "attention.jsonl")}
     samples = _read_samples(read_text(folder / SAMPLES))
     card = read_text(folder / CARD) or read_text(folder / "best" / CARD)
     started = re.search(r"(?m)^- started from: (.{1,200})$", card)
@@ -55,7 +58,7 @@ def read_run(folder: Path) -> Run:
 
 def read_text(path: Path) -> str:
     """Return the text of a file of a run; empty if there is none."""
-    return path.read_text("utf-8", errors="replace") if path.is_file() else ""
+    return read_small(path, MAX_FILE_BYTES).decode(errors="replace") if path.is_file() else ""
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -77,11 +80,10 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _read_points(path: Path) -> list[tuple[float, str, float]]:
-    records = read_records(path)
     return [
         (step, name, value)
+        for record in read_records(path)
         for key, name in (LOSSES | SCORES).items()
-        for record in records
         if _is_number(step := record.get("step")) and _is_number(value := record.get(key))
     ]
 

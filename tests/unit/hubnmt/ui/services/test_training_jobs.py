@@ -52,6 +52,14 @@ def jobs(tmp_path: Path) -> Iterator[TrainingJobs]:
         _until(jobs, job.name, lambda job: job.state not in ALIVE)
 
 
+def test_the_licence_of_the_sample_set_is_that_of_its_contents(jobs: TrainingJobs, tmp_path: Path):
+    other = tmp_path / SAMPLE.name
+    lines = SAMPLE.read_text(encoding="utf-8").split("\n")[:50]
+    other.write_text("\n".join(lines), encoding="utf-8")
+    recipes = [jobs.prepare(str(file), minutes=3)[2] for file in (SAMPLE, other)]
+    assert ["CC BY 2.0 FR" in recipe for recipe in recipes] == [True, False]
+
+
 def _until(jobs: TrainingJobs, name: str, is_so: Callable[[Job], bool]) -> Job:
     end = time.monotonic() + 120
     while not is_so(job := jobs.read(name)):

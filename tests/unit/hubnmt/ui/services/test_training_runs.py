@@ -5,7 +5,8 @@ import pytest
 
 from hubnmt.checkpoint.card import escape_cell
 from hubnmt.checkpoint.files import bundled_models
-from hubnmt.ui.services.training_runs import read_run
+from hubnmt.errors import HubNMTError
+from hubnmt.ui.services.training_runs import find_run, read_run
 
 ODD = r"a | b * _c_ [d] \ <b>&amp; `e`"
 
@@ -61,6 +62,21 @@ def test_a_validation_has_its_samples_and_attention(run: Path):
         {"step": 1000, "samples": [["a", "A", "x"], [ODD, ODD, ""]], "attention": None},
         {"step": 12500, "samples": [["a", "A", "y"]], "attention": None},
     ]
+
+
+def test_a_file_that_no_run_writes_is_not_read(run: Path):
+    with (run / "samples.md").open("wb") as file:
+        file.truncate(21 * 2**20)
+    with pytest.raises(HubNMTError, match="larger than the limit of 20 MiB"):
+        read_run(run)
+
+
+def test_a_model_has_the_record_of_its_run_or_its_own(run: Path):
+    assert find_run(run / "best") == run
+    assert find_run(run / "other") is None
+    (run / "other").mkdir()
+    (run / "other" / "metrics.jsonl").touch()
+    assert find_run(run / "other") == run / "other"
 
 
 CARD = "# A model\n\n## Training\n\n- started from: an earlier model\n- seed: 4\n"
