@@ -58,7 +58,7 @@ class StoredModel:
     """The contents of a model folder."""
 
     model: Transformer
-    """In eval mode, float32, on the CPU."""
+    """In eval mode, float32."""
     tokenizers: Tokenizers
     decoding: DecodingConfig
     """Default decoding options."""

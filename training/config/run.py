@@ -81,7 +81,7 @@ class RunSettings(FromDict):
     max_minutes: float | None = None
     """Time limit in minutes for training and validations, over all sessions of a run."""
     eval_every: int = 250
-    """Steps between validations; each also takes a snapshot for averaging."""
+    """Steps between validations."""
     save_every: int = 250
     """Steps between saved states; a validation also saves one."""
     average_last: int = 1

@@ -1,7 +1,7 @@
 """Deterministic, resumable batches of training data for each process, with BPE-dropout.
 
-The next batches depend only on the seed and the position, so a resumed run continues where it
-stopped, also with a different number of processes.
+The next batches depend only on the seed, the position and the number of batches in a step, so a
+resumed run continues where it stopped.
 """
 
 import functools

@@ -44,7 +44,7 @@ SAMPLE_TABLES = re.compile(r"(?m)^(?=## Step )")
 
 
 class RunReport:
-    """Writes metrics and samples; files are append-only and continued on resume."""
+    """Writes metrics, samples and attention; files are appended to, also on resume."""
 
     def __init__(self, folder: Path, *, step: int = -1) -> None:
         """Open the run's files for appending, and remove records after a step.

@@ -223,7 +223,7 @@ class Validator:
         )
 
     def _average(self, model: Transformer, progress: Progress) -> Transformer:
-        """Return a copy of the model with the mean of the last snapshots of its weights."""
+        """Take a snapshot; return a copy of the model with the mean of the last ones' weights."""
         n_snapshots = self._settings.average_last
         if n_snapshots == 1 or progress.step == 0:  # no step of this run to average
             return with_weights(model, copy_weights(model))
