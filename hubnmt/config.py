@@ -15,7 +15,7 @@ ENGINES = ("torch", "ctranslate2")
 DTYPE_NAMES = ("auto", "bfloat16", "float16", "float32", "int8")
 """Values of `dtype` for inference, see `hubnmt.inference.dtypes`."""
 
-DEFAULT_BATCH_TOKENS = 8192
+DEFAULT_BATCH_TOKENS = 4096
 """Maximum padded source tokens times hypotheses per batch."""
 
 MAX_PARAMETERS = 4_000_000_000
