@@ -2,7 +2,7 @@
 
 Requests that CTranslate2 handles differently are delegated to the PyTorch engine: sampling (other
 random numbers), prefixes that end inside a word, the repetition penalty (applied to logits there),
-n-gram blocking in a beam (scores are renormalized there), rows that reach their length limit (their
+n-gram blocking in a beam (scores are renormalized there), rows that reach `max_new_tokens` (their
 score there excludes eos), and rows all of whose translations lost placeholders of protected spans,
 which no constraint of CTranslate2 can require.
 """
@@ -113,13 +113,25 @@ class CTranslate2Engine:
                     [make_hypothesis(ids, log_probs, decoding.length_penalty)]
                     for (_, ids), log_probs in zip(pairs, self.score(pairs), strict=True)
                 ]
-        tokenizers, chosen = self._tokenizers, []
-        for row, cap, hypotheses in zip(rows, caps, found, strict=True):
-            kept = [each for each in hypotheses if tokenizers.keep_spans(row, each.ids)]
-            is_complete = self._are_complete(hypotheses, cap)
-            distinct = choose_distinct(kept, tokenizers.tgt, decoding.n_best)
-            chosen.append(distinct if is_complete else [])
-        return chosen
+        return [
+            self._choose(row, hypotheses, cap, decoding)
+            for row, cap, hypotheses in zip(rows, caps, found, strict=True)
+        ]
+
+    def _choose(
+        self, row: Sequence[int], hypotheses: list[Hypothesis], cap: int, decoding: DecodingConfig
+    ) -> list[Hypothesis]:
+        """Return the distinct hypotheses of a row; none if it needs the reference engine."""
+        tgt = self._tokenizers.tgt
+        limit, forbidden = min(cap, N_POSITIONS - 1), {tgt.pad_id, tgt.bos_id}
+        has_ended = [len(each.ids) < limit for each in hypotheses]
+        if decoding.max_new_tokens is None and cap == limit and not any(has_ended):
+            ids = hypotheses[0].ids[:cap]  # degenerate, with whatever placeholders
+            return [make_hypothesis(ids, self.score([(row, ids)])[0], decoding.length_penalty)]
+        if not all(has_ended) or not all(forbidden.isdisjoint(each.ids) for each in hypotheses):
+            return []
+        kept = [each for each in hypotheses if self._tokenizers.keep_spans(row, each.ids)]
+        return choose_distinct(kept, tgt, decoding.n_best)
 
     def _read(self, source: list[str], answer: Any, decoding: DecodingConfig) -> list[Hypothesis]:
         """Return the hypotheses of one sentence; a search returns only the score of each."""
@@ -150,13 +162,6 @@ class CTranslate2Engine:
                     yield list(ids)
         return [make_hypothesis(ids, self._score(source, pieces), length_penalty)]
 
-    def _are_complete(self, hypotheses: Sequence[Hypothesis], cap: int) -> bool:
-        forbidden = {self._tokenizers.tgt.pad_id, self._tokenizers.tgt.bos_id}
-        limit = min(cap, N_POSITIONS - 1)
-        return all(
-            len(found.ids) < limit and forbidden.isdisjoint(found.ids) for found in hypotheses
-        )
-
 
 class LazyLogProbs(Sequence[float]):
     """Log-probabilities of the tokens of a hypothesis, computed when they are first read.
@@ -186,10 +191,6 @@ class LazyLogProbs(Sequence[float]):
     def __reduce__(self) -> tuple[type[tuple[float, ...]], tuple[list[float]]]:
         """Pickle and copy the numbers."""
         return tuple, (list(self),)
-
-
-Engine = TorchEngine | CTranslate2Engine
-"""Maps rows of source ids to hypotheses; `TorchEngine` is the reference."""
 
 
 def _is_supported(decoding: DecodingConfig) -> bool:

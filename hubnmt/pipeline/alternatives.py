@@ -11,7 +11,7 @@ from hubnmt.attention.replay import next_log_probs
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, force_prefix, run_search
 from hubnmt.errors import InputError
-from hubnmt.inference.ctranslate2_engine import Engine
+from hubnmt.inference import Engine
 from hubnmt.inference.engine import is_cut, max_tgt_tokens
 from hubnmt.model import Transformer
 from hubnmt.pipeline.segmentation import Part, make_plan

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig, ModelConfig
 from hubnmt.decoding import Hypothesis, force_prefix, make_hypothesis, run_search
-from hubnmt.inference.ctranslate2_engine import Engine
+from hubnmt.inference import Engine
 from hubnmt.inference.engine import is_cut
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.repair import search_again
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 Choice = list[Hypothesis]
 """One hypothesis per sentence."""
 
-CUT = "the translation reached max_new_tokens and was cut"
+CUT = "the translation reached its length limit and was cut"
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)

@@ -16,7 +16,8 @@ from typing import Final
 
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding import make_hypothesis
-from hubnmt.inference.ctranslate2_engine import Engine
+from hubnmt.inference import Engine
+from hubnmt.inference.engine import is_cut
 from hubnmt.pipeline.checks import (
     COMPOUND,
     NOUNS_CAPITALISED,
@@ -75,21 +76,27 @@ def longest_loop(ids: Sequence[int]) -> int:
 
 
 def find_degenerate(
-    *, src: str, src_ids: Sequence[int], text: str, tgt_ids: Sequence[int], max_new_tokens: int = 0
+    *,
+    src: str,
+    src_ids: Sequence[int],
+    text: str,
+    tgt_ids: Sequence[int],
+    decoding: DecodingConfig = GREEDY,
 ) -> list[str]:
     """Return descriptions of the signs of degenerate output; an empty list if there are none.
 
-    If `max_new_tokens` cut the translation, a short one is expected.
+    If the `max_new_tokens` of `decoding` cut the translation, a short one is expected.
     """
     words = src.casefold().split()
-    is_cut = 0 < max_new_tokens <= len(tgt_ids)
+    is_at_limit = len(tgt_ids) >= decoding.max_tgt_tokens(len(src_ids))
     is_short = len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids)
     is_copy = len(words) >= MIN_COPIED_WORDS and words == text.casefold().split()
     signs = {
         "repeats itself": longest_loop(tgt_ids) and not longest_loop(src_ids),
         "copies the source": is_copy,
         "contains a part of a character": BROKEN in text and BROKEN not in src,
-        "is far shorter than the source": is_short and not is_cut,
+        "is far shorter than the source": is_short and not is_at_limit,
+        "does not end": is_at_limit and decoding.max_new_tokens is None,
     }
     return [description for description, applies in signs.items() if applies]
 
@@ -186,7 +193,7 @@ def _find_signs(sentence: Sentence, decoding: DecodingConfig) -> list[str]:
         src_ids=sentence.part.ids,
         text=sentence.text,
         tgt_ids=sentence.hypotheses[0].ids,
-        max_new_tokens=decoding.max_new_tokens or 0,
+        decoding=decoding,
     )
 
 
@@ -258,6 +265,7 @@ def _choose(case: _Case, attempt: Sentence, decoding: DecodingConfig) -> None:
     sentence.warning = f"the translation {description}"
     if keeps_spans and len(_find_signs(attempt, decoding)) < len(case.signs):
         sentence.hypotheses, sentence.is_replaced = attempt.hypotheses, True
+        sentence.is_cut = is_cut(second.ids, len(attempt.part.ids), decoding)
         sentence.warning = (
             f"the first translation {description}: translated again with other settings"
         )

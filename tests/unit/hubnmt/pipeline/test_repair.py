@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hubnmt.config import DecodingConfig
 from hubnmt.pipeline.repair import (
     MAX_PERIOD,
     MIN_LOOP_TOKENS,
@@ -52,7 +53,8 @@ SHORT = ["is far shorter than the source"]
         ([7, 8] * 6, [7, 8] * 6, 0, []),
         (ORDINARY, [5] * 7, 0, []),
         (ORDINARY, [5, 6, 7, 8] * 3, 0, []),
-        (ORDINARY, ORDINARY * 3, 0, []),
+        (ORDINARY, [*range(2 * len(ORDINARY) + 9)], 0, []),
+        (ORDINARY, [*range(2 * len(ORDINARY) + 10)], 0, ["does not end"]),
         (ORDINARY[:11], [], 0, []),
         (ORDINARY[:12], ORDINARY[:3], 0, SHORT),
         (ORDINARY[:12], ORDINARY[:4], 0, []),
@@ -64,7 +66,8 @@ def test_loops_and_dropped_text_show_in_the_tokens(
     src_ids: list[int], tgt_ids: list[int], max_new_tokens: int, found: list[str]
 ) -> None:
     ids = {"src_ids": src_ids, "tgt_ids": tgt_ids}
-    assert find_degenerate(src="a", text="b", **ids, max_new_tokens=max_new_tokens) == found
+    decoding = DecodingConfig(max_new_tokens=max_new_tokens or None)
+    assert find_degenerate(src="a", text="b", **ids, decoding=decoding) == found
 
 
 @pytest.mark.parametrize(
