@@ -28,7 +28,7 @@ from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_dev
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.pipeline import Pipeline
 from hubnmt.pipeline.segmentation import check_prefix
-from hubnmt.pipeline.targets import Pair, pair_sentences
+from hubnmt.pipeline.targets import SentenceIds, pair_sentences
 from hubnmt.types import Alternative, Candidate, PairScore, TranslateOptions, Translation
 
 
@@ -439,7 +439,7 @@ class Translator:
         """
         return self._reference.score(pairs)
 
-    def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[Pair]:
+    def _pair(self, src: str, tgt: str | Candidate, *, split: bool) -> list[SentenceIds]:
         return pair_sentences(src, tgt, self.tokenizers, config=self.config, split=split)
 
 

@@ -36,7 +36,7 @@ from training.config.recipe import load_recipe
 from training.data.corpora import read_tests, read_valid
 from training.run.evaluation import add_measured, push_command
 from training.run.report import add_records, facts_of_run
-from training.run.run_dir import Weights
+from training.run.run_dir import KeptModel
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
 
 log = logging.getLogger("training")
@@ -53,7 +53,7 @@ def finish(
     *,
     overrides: Sequence[str] = (),
     half: bool = False,
-    weights: Weights = "best",
+    weights: KeptModel = "best",
     device: str = "auto",
 ) -> None:
     """Tune on the validation set, evaluate on the test sets, write the model folder and its card.
@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SECTION.KEY=VALUE",
         help="override a setting of the recipe, such as data.test",
     )
-    parser.add_argument("--weights", choices=get_args(Weights), default="best", help="of the run")
+    parser.add_argument("--weights", choices=get_args(KeptModel), default="best", help="of the run")
     parser.add_argument("--half", action="store_true", help="store weights as float16")
     parser.add_argument(
         "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."

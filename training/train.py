@@ -30,11 +30,11 @@ from training.run.evaluation import evaluate_best
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.run_dir import (
     check_unused,
-    claim_folder,
     load_settings,
     lock_folder,
     lock_turn,
     make_folder,
+    record_start,
     write_status,
 )
 from training.run.trainer import Run
@@ -169,7 +169,7 @@ def _begin(
         put_weights(current.model, {**current.model.state_dict(), **start.weights})
     origin = start.record() if start else None
     group.run_on_rank0(
-        lambda: claim_folder(
+        lambda: record_start(
             folder, current.config, overrides=overrides, device=group.device, pretrained=origin
         )
     )

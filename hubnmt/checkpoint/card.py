@@ -167,7 +167,7 @@ def _scores(results: Sequence[TestResult]) -> list[str]:
         )
     explain = (
         "Cased, detokenised, one reference; ± is half the 95 % bootstrap interval. Measured with "
-        "`hubnmt evaluate --no-guard --no-split`, without fallback decoding."
+        "`hubnmt evaluate --no-guard --no-split`, without a second search."
     )
     columns = ["test set", "lines", "BLEU", "chrF2", "chrF2++"]
     return [_table(columns, rows), "\n".join([explain, *notes])] if results else []

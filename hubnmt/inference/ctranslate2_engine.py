@@ -68,10 +68,10 @@ class CTranslate2Engine:
                 found[index] = hypotheses
         missing = [index for index, hypotheses in enumerate(found) if not hypotheses]
         sources = [rows[index] for index in missing]
-        fallback = yield from self._reference.search(
+        others = yield from self._reference.search(
             sources, decoding, max_batch_tokens=max_batch_tokens
         )
-        for index, hypotheses in zip(missing, fallback, strict=True):
+        for index, hypotheses in zip(missing, others, strict=True):
             found[index] = hypotheses
         return found
 

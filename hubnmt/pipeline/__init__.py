@@ -1,1 +1,1 @@
-"""Translate text: segmentation, decoding, fallback decoding and assembly of `Translation`s."""
+"""Translate text: segmentation, search, second search and assembly of `Translation`s."""

@@ -14,7 +14,7 @@ from hubnmt.errors import InputError
 from hubnmt.inference import Engine
 from hubnmt.inference.engine import is_cut, max_tgt_tokens
 from hubnmt.model import Transformer
-from hubnmt.pipeline.segmentation import Part, make_plan
+from hubnmt.pipeline.segmentation import Part, segment_text
 from hubnmt.pipeline.targets import distribute_prefix, unprotect, unprotect_for_prefix
 from hubnmt.text.sentences import Segment
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -89,19 +89,19 @@ def _find_open(
     src: str, prefix: str | Sequence[int], tokenizers: Tokenizers, config: ModelConfig
 ) -> tuple[str, str | Sequence[int], Part, list[Part]]:
     """Return the given sentences, the prefix of the next one, that sentence, and those after it."""
-    plan = make_plan(
+    segmented = segment_text(
         src,
         tokenizers.src,
         language=config.src_lang,
         max_src_tokens=config.max_src_tokens,
         separate_copied=not prefix,
     )
-    if not plan.translatable:
+    if not segmented.translatable:
         raise InputError("the source is empty; give at least one word")
     given: list[Segment] = []
     if isinstance(prefix, str):
-        given, prefix = distribute_prefix(prefix, plan, language=config.tgt_lang)
-    part, *later = plan.translatable[len(given) :]
+        given, prefix = distribute_prefix(prefix, segmented, language=config.tgt_lang)
+    part, *later = segmented.translatable[len(given) :]
     return "".join(each.text + each.space for each in given), prefix, part, later
 
 

@@ -16,7 +16,7 @@ from hubnmt.inference import Engine
 from hubnmt.inference.engine import is_cut
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.repair import search_again
-from hubnmt.pipeline.segmentation import Part, Sentence, make_plan
+from hubnmt.pipeline.segmentation import Part, Sentence, segment_text
 from hubnmt.pipeline.targets import distribute_prefix, match_part, unprotect_for_prefix
 from hubnmt.text.sentences import Segment
 from hubnmt.text.tokenizer import Tokenizers
@@ -36,11 +36,11 @@ class Draft:
 
     text: str
     parts: list[Part]
-    """All parts of the plan; those that the prefix completes have the white space of the prefix."""
+    """All parts of the text; those that the prefix completes have the white space of the prefix."""
     sentences: list[Sentence]
     """The parts that contain words, in order."""
     warnings: tuple[str, ...] = ()
-    """Warnings of the plan."""
+    """Warnings of the segmentation."""
 
 
 class Pipeline:
@@ -101,7 +101,7 @@ class Pipeline:
 
     def _draft(self, text: str, decoding: DecodingConfig, *, prefix: str, split: bool) -> Draft:
         """Segment a text and distribute the prefix over its sentences."""
-        plan = make_plan(
+        segmented = segment_text(
             text,
             self._tokenizers.src,
             language=self._config.src_lang,
@@ -111,8 +111,8 @@ class Pipeline:
         )
         given: list[Segment] = []
         if prefix:
-            given, prefix = distribute_prefix(prefix, plan, language=self._config.tgt_lang)
-        parts, sentences, pairs = list(plan.parts), [], []
+            given, prefix = distribute_prefix(prefix, segmented, language=self._config.tgt_lang)
+        parts, sentences, pairs = list(segmented.parts), [], []
         places = [place for place, part in enumerate(parts) if part.ids]
         for number, place in enumerate(places):
             part, beginning = parts[place], ""
@@ -129,7 +129,7 @@ class Pipeline:
         scored = self.engine.score(pairs) if pairs else []
         for sentence, (_, ids), log_probs in zip(sentences, pairs, scored, strict=False):
             sentence.hypotheses = [make_hypothesis(ids, log_probs, decoding.length_penalty)]
-        return Draft(text=text, parts=parts, sentences=sentences, warnings=plan.warnings)
+        return Draft(text=text, parts=parts, sentences=sentences, warnings=segmented.warnings)
 
     def _search(
         self, sentences: Sequence[Sentence], decoding: DecodingConfig, *, max_batch_tokens: int

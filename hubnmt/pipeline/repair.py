@@ -1,4 +1,4 @@
-"""The second search, or fallback decoding, for translations that are degenerate or lost a name.
+"""The second search, for translations that are degenerate or lost a name.
 
 A small model often changes a piece of a rare name ("Ancelotti" becomes "Oncelotti"): the word is
 replaced by the name. A sentence that lost a name is translated again with a placeholder for it.

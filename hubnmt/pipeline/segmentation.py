@@ -65,7 +65,7 @@ class Sentence:
     """Whether the best hypothesis reached the length limit."""
     warning: str = ""
     is_replaced: bool = False
-    """Whether the hypotheses are those of fallback decoding."""
+    """Whether the hypotheses are those of a second search."""
 
     @property
     def src(self) -> str:
@@ -83,7 +83,7 @@ class Sentence:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class SegmentedText:
     """A segmented text."""
 
     parts: tuple[Part, ...]
@@ -130,7 +130,7 @@ def check_prefix(prefix: Any) -> None:
         raise InputError("prefix must be one line; remove the line breaks")
 
 
-def make_plan(
+def segment_text(
     text: str,
     tokenizer: Tokenizer,
     *,
@@ -139,7 +139,7 @@ def make_plan(
     split: bool = True,
     separate_copied: bool = True,
     lower_capitals: bool = True,
-) -> Plan:
+) -> SegmentedText:
     """Segment a text into parts that fit the model, with their casing normalised.
 
     Line breaks, white space and emoji between parts are preserved; white space inside a part
@@ -161,8 +161,8 @@ def make_plan(
     """
     check_text(text)
     parts: list[Part] = []
-    n_cut = n_cut_parts = n_lowered = position = 0
-    segments = _pieces(text, language, split=split, protected=tokenizer.has_placeholders)
+    n_long = n_clauses = n_lowered = position = 0
+    segments = _split_lines(text, language, split=split, protected=tokenizer.has_placeholders)
     for words, space in _without_copied(segments, tokenizer) if separate_copied else segments:
         encoded = _encode(words, tokenizer, lower_capitals=lower_capitals)
         n_lowered += encoded.is_lowered
@@ -170,23 +170,25 @@ def make_plan(
         if len(encoded.ids) >= max_src_tokens:
             lower = encoded.is_lowered
             encode = functools.partial(_encode, tokenizer=tokenizer, is_lowered=lower)
-            pieces = _cut(words, space, encode, language=language, max_src_tokens=max_src_tokens)
-            n_cut, n_cut_parts = n_cut + 1, n_cut_parts + len(pieces)
+            pieces = _split_long(
+                words, space, encode, language=language, max_src_tokens=max_src_tokens
+            )
+            n_long, n_clauses = n_long + 1, n_clauses + len(pieces)
         for stretch, space_after, (ids, protected, _) in pieces:
             end = position + len(stretch)
             parts.append(Part(ids, space_after, (position, end), protected))
             position = end + len(space_after)
     what, warnings = "sentence(s)" if split else "line(s)", []
-    if n_cut:
+    if n_long:
         warnings.append(
-            f"{n_cut} {what} longer than the {max_src_tokens} tokens this model was trained on: "
-            f"translated in {n_cut_parts} parts"
+            f"{n_long} {what} longer than the {max_src_tokens} tokens this model was trained on: "
+            f"translated in {n_clauses} parts"
         )
     if n_lowered:
         warnings.append(f"{n_lowered} {what} {IN_CAPITALS}")
     if _is_mostly_unknown((token_id for part in parts for token_id in part.ids), tokenizer):
         warnings.append(UNKNOWN.format(language))
-    return Plan(tuple(parts), tuple(warnings))
+    return SegmentedText(tuple(parts), tuple(warnings))
 
 
 def encode_whole(text: str, tokenizer: Tokenizer) -> Part:
@@ -245,7 +247,7 @@ def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
     return n_unknown > n_known
 
 
-def _pieces(text: str, language: str, *, split: bool, protected: bool) -> Iterator[Segment]:
+def _split_lines(text: str, language: str, *, split: bool, protected: bool) -> Iterator[Segment]:
     """Split into lines or sentences; leading white space is a segment with an empty text."""
     for line in text.splitlines(keepends=True):
         lead = line[: len(line) - len(line.lstrip())]
@@ -292,7 +294,7 @@ def _without_copied(segments: Iterable[Segment], tokenizer: Tokenizer) -> Iterat
             yield Segment("", space)
 
 
-def _cut(
+def _split_long(
     words: str,
     space: str,
     encode: Callable[[str], _Encoded],

@@ -12,15 +12,23 @@ from typing import NamedTuple
 
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from hubnmt.pipeline.segmentation import MAX_TEXT_CHARS, Part, Plan, encode_whole, make_plan
+from hubnmt.pipeline.segmentation import (
+    MAX_TEXT_CHARS,
+    Part,
+    SegmentedText,
+    encode_whole,
+    segment_text,
+)
 from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.sentences import Segment, split_sentences
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate
 
 
-def distribute_prefix(prefix: str, plan: Plan, *, language: str) -> tuple[list[Segment], str]:
-    """Distribute a prefix of one line over the parts of a plan.
+def distribute_prefix(
+    prefix: str, segmented: SegmentedText, *, language: str
+) -> tuple[list[Segment], str]:
+    """Distribute a prefix of one line over the parts of a segmented text.
 
     Returns:
         complete sentences with their white space, which translate the first parts; and the forced
@@ -32,12 +40,12 @@ def distribute_prefix(prefix: str, plan: Plan, *, language: str) -> tuple[list[S
         lead, first = sentences[:2]
         sentences[:2] = [Segment(lead.space + first.text, first.space)]
     ended = [sentence for sentence in sentences if sentence.text.strip() and sentence.space]
-    complete = ended[: max(plan.n_in_first_line - 1, 0)]
+    complete = ended[: max(segmented.n_in_first_line - 1, 0)]
     n_chars = sum(len(sentence.text) + len(sentence.space) for sentence in complete)
     return complete, text[n_chars:]
 
 
-class Pair(NamedTuple):
+class SentenceIds(NamedTuple):
     """A sentence pair: ids without special tokens, and the white space after each sentence."""
 
     src_ids: list[int]
@@ -60,33 +68,33 @@ def pair_sentences(
     *,
     config: ModelConfig,
     split: bool = True,
-) -> list[Pair]:
+) -> list[SentenceIds]:
     """Pair the sentences of two texts; for a `Candidate`, exactly its `tgt_ids` are used.
 
     Raises:
         InputError: if the source has no words.
     """
-    plan = make_plan(
+    segmented = segment_text(
         src,
         tokenizers.src,
         language=config.src_lang,
         max_src_tokens=config.max_src_tokens,
         split=split,
     )
-    parts = plan.translatable
+    parts = segmented.translatable
     if not parts:
         raise InputError("the source is empty; give at least one word")
 
-    def pair(part: Part, tgt: str | Sequence[int], tgt_space: str) -> Pair:
+    def pair(part: Part, tgt: str | Sequence[int], tgt_space: str) -> SentenceIds:
         matched, tgt_ids = match_part(part, tgt, tokenizers)
-        return Pair(matched.ids, part.space, tgt_ids, tgt_space, matched.protected)
+        return SentenceIds(matched.ids, part.space, tgt_ids, tgt_space, matched.protected)
 
     if isinstance(tgt, Candidate):
         if len(tgt.tgt_ids) == len(parts):
             given = zip(parts, tgt.tgt_ids, strict=True)
             return [pair(part, ids, part.space) for part, ids in given]
         tgt = tgt.text
-    tgt_parts = make_plan(
+    tgt_parts = segment_text(
         tgt,
         tokenizers.tgt,
         language=config.tgt_lang,

@@ -81,12 +81,12 @@ class Position(NamedTuple):
     """Completed batches of this epoch, over all processes."""
 
 
-class Share(NamedTuple):
+class StepBatches(NamedTuple):
     """Batches of one process for one step."""
 
     batches: list[Batch]
     after: Position
-    """Position after all processes have completed their share."""
+    """Position after all processes have completed theirs."""
 
 
 class Loader:
@@ -113,13 +113,13 @@ class Loader:
         self.seek(Position())
 
     def seek(self, position: Position) -> None:
-        """Continue from the position of a `Share`."""
+        """Continue from the position of a `StepBatches`."""
         self._batches = self._read(position)
 
-    def take(self, n: int) -> Share:
+    def take(self, n: int) -> StepBatches:
         """Return the next `n` batches; all processes must take the same number."""
         taken = [next(self._batches) for _ in range(n)]
-        return Share([batch for batch, _ in taken], taken[-1][1])
+        return StepBatches([batch for batch, _ in taken], taken[-1][1])
 
     def _read(self, position: Position) -> Iterator[tuple[Batch, Position]]:
         epoch, size = position.epoch, self._group.size

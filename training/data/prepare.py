@@ -60,28 +60,28 @@ class Corpus:
 
 
 def prepare_corpus(
-    config: RunConfig, resumed: Path | None, pretrained: Tokenizers | None = None
+    config: RunConfig, folder: Path | None, pretrained: Tokenizers | None = None
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
-    The tokenizers are those of the pretrained model or of the resumed run, else they are learned;
-    to a pretrained encoder belongs its source tokenizer only.
+    The tokenizers are those of the pretrained model, or in the run's folder if that is given, else
+    they are learned; to a pretrained encoder belongs its source tokenizer only.
 
     Raises:
         InputError: if no pairs are left, a file cannot be used, or the texts differ from those that
-            a resumed run was started with.
+            the run was started with.
     """
     # 1. Read and clean the texts.
     log.info("reading")
     content = content_key(config.data)
-    if resumed is not None:
-        _check_content(resumed, content)
+    if folder is not None:
+        _check_content(folder, content)
     valid = _read_held_out(config.data)
     texts, report = _clean_texts(config, content)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report.describe()}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
-    tokenizers = _load_tokenizers(config, texts, resumed, pretrained)
+    tokenizers = _load_tokenizers(config, texts, folder, pretrained)
     if config.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
     # 3. Encode the training pairs.
@@ -182,9 +182,9 @@ def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers, *, n_pairs: 
 
 
 def _load_tokenizers(
-    config: RunConfig, texts: Path, resumed: Path | None, pretrained: Tokenizers | None
+    config: RunConfig, texts: Path, folder: Path | None, pretrained: Tokenizers | None
 ) -> Tokenizers:
-    """Return the tokenizers of the pretrained model or of the resumed run, else learned ones."""
+    """Return the tokenizers of the pretrained model or in the run's folder, else learned ones."""
     if pretrained and config.run.pretrained_part == "model":
         return pretrained
     settings = config.tokenizer
@@ -199,7 +199,7 @@ def _load_tokenizers(
         Tokenizers(learned[0], learned[-1]).save(folder)
 
     key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
-    folder = resumed or cached(config, f"vocabulary-{key}", build)
+    folder = folder or cached(config, f"vocabulary-{key}", build)
     names = [JOINT_FILE] if settings.joint else TWO_FILES
     loaded = [Tokenizer.load(folder / name) for name in names]
     return Tokenizers(pretrained.src if pretrained else loaded[0], loaded[-1])

@@ -26,7 +26,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from training.files import replace_text, reporting_full_disk
 from training.run.finetune import describe_pretrained
-from training.run.run_dir import Weights, read_validation
+from training.run.run_dir import KeptModel, read_validation
 
 try:  # TensorBoard is optional
     from torch.utils.tensorboard import SummaryWriter
@@ -209,7 +209,7 @@ def facts_of_run(
     *,
     name: str,
     config: ModelConfig,
-    weights: Weights = "best",
+    weights: KeptModel = "best",
     taken: Mapping[str, Any] | None = None,
 ) -> CardFacts:
     """Collect the card's contents that need no evaluation.

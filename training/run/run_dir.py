@@ -35,7 +35,7 @@ STATE_FILE = "state.pt"
 LOCK_FILE = ".lock"
 VALIDATION_FILE = "validation.json"
 STATUS_FILE = "status.json"
-Weights = Literal["best", "last"]
+KeptModel = Literal["best", "last"]
 FREE_ON_RESUME = {
     "run": {
         *("folder", "max_steps", "max_minutes", "patience", "device"),
@@ -100,8 +100,8 @@ def _read_record(folder: Path) -> tuple[dict[str, Any], list[str]]:
     return recipe, machine["overrides"]
 
 
-def remove_start_record(folder: Path) -> None:
-    """Remove the files of a run that has not made a step."""
+def remove_results(folder: Path) -> None:
+    """Remove the state, reports and models of a run that has not made a step."""
     for name in (STATE_FILE, METRICS, SAMPLES):
         (folder / name).unlink(missing_ok=True)
     for name in ("best", "last"):
@@ -180,7 +180,7 @@ def write_status(folder: Path, state: str) -> None:
         replace_text(folder / STATUS_FILE, json.dumps(record))
 
 
-def claim_folder(
+def record_start(
     folder: Path,
     config: RunConfig,
     *,

@@ -22,7 +22,7 @@ from training.optim.step import REMEDY, Stepper, StepStats, rate_at
 from training.run.budget import Budget, plan_run
 from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.report import RunReport, Throughput
-from training.run.run_dir import read_validation, remove_start_record
+from training.run.run_dir import read_validation, remove_results
 from training.run.validation import Validator
 
 log = logging.getLogger("training")
@@ -118,7 +118,7 @@ class Run:
                     self._validate()
         except ConfigError:  # out of memory at the first step: free the name again
             if group.is_rank0 and self.progress.step == 0:
-                remove_start_record(self.folder)
+                remove_results(self.folder)
             raise
         finally:
             if self._report is not None:
@@ -129,13 +129,13 @@ class Run:
         progress, settings, group = self.progress, self.config.run, self.group
         n_batches = self.config.optimizer.accumulate
         is_stopping, throughput = group.run_on_rank0(self._wants_stop), Throughput()
-        share = self.loader.take(n_batches)
+        drawn = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
             # 1. Update the weights by the next batches.
             used = self._budget.used(progress.step + 0.5)
             lr = rate_at(progress.step + 1, self.config.optimizer, share=used)
             numbers = self.stepper.run(
-                share.batches,
+                drawn.batches,
                 lr=lr,
                 must_stop=self._wants_stop(),
                 time_share=self._budget.time_expected() if group.is_rank0 else 0.0,
@@ -143,8 +143,8 @@ class Run:
             # 2. Make the batches after them, while a GPU still works, and wait for its result.
             upcoming = self.loader.take(n_batches)
             stats = self.stepper.read(numbers, step=progress.step + 1)
-            self._count(stats, share.after)
-            share = upcoming
+            self._count(stats, drawn.after)
+            drawn = upcoming
             is_stopping = stats.must_stop or (group.size == 1 and self._wants_stop())
             # 3. Report.
             throughput.add(stats.loss, stats.n_tokens)

@@ -36,7 +36,7 @@ from training.files import reporting_full_disk
 from training.optim.loss import projected_cross_entropy
 from training.run.checkpoint import Progress, average, copy_weights, with_weights
 from training.run.report import RunReport, facts_of_run, peak_memory_mib
-from training.run.run_dir import VALIDATION_FILE, Weights, read_validation
+from training.run.run_dir import VALIDATION_FILE, KeptModel, read_validation
 
 log = logging.getLogger("training")
 
@@ -232,7 +232,7 @@ class Validator:
             del progress.snapshots[step]
         return with_weights(model, average(progress.snapshots.values()))
 
-    def _save(self, name: Weights, stored: StoredModel, record: Mapping[str, Any]) -> None:
+    def _save(self, name: KeptModel, stored: StoredModel, record: Mapping[str, Any]) -> None:
         facts = facts_of_run(
             self._folder,
             name=self._folder.name,

@@ -13,7 +13,7 @@ from hubnmt.attention.maps import Span, TokenSpans
 from hubnmt.attention.replay import locate
 from hubnmt.errors import InputError
 from hubnmt.pipeline.segmentation import encode_whole
-from hubnmt.pipeline.targets import Pair, pair_sentences
+from hubnmt.pipeline.targets import SentenceIds, pair_sentences
 from hubnmt.text.characters import number_words
 from hubnmt.text.protected_spans import choose_spans
 from hubnmt.text.tokenizer import Tokenizer
@@ -78,7 +78,7 @@ class Subject:
         """The selected sentence's translation, with its original tokenization."""
         return Candidate("", 0.0, (self.row,))
 
-    def pair(self, translator: Translator) -> Pair:
+    def pair(self, translator: Translator) -> SentenceIds:
         """Return the ids of the sentence and its translation, with placeholders as translated."""
         tokenizers, config = translator.tokenizers, translator.config
         return pair_sentences(self.src, self.candidate, tokenizers, config=config, split=False)[0]

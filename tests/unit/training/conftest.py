@@ -9,7 +9,7 @@ from tests.runs import FarmOptions, MakeRun, RunFarm
 from training.config.recipe import load_recipe
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
-from training.run.run_dir import claim_folder
+from training.run.run_dir import record_start
 from training.run.trainer import Run
 from training.train import run
 
@@ -41,7 +41,7 @@ def make_run(farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> Ma
         config = load_recipe(farm_recipe, options)
         corpus, group = prepare_corpus(config, None), ProcessGroup(torch.device("cpu"))
         corpus.save(tmp_path)
-        claim_folder(tmp_path, config, overrides=[], device=group.device)
+        record_start(tmp_path, config, overrides=[], device=group.device)
         return Run(config, tmp_path, corpus, group)
 
     return make

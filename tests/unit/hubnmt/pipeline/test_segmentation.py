@@ -6,7 +6,7 @@ import pytest
 
 from hubnmt.errors import InputError
 from hubnmt.pipeline import segmentation as plan_module
-from hubnmt.pipeline.segmentation import Plan, encode_whole, make_plan
+from hubnmt.pipeline.segmentation import SegmentedText, encode_whole, segment_text
 from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.tokenizer import Tokenizer
 
@@ -19,12 +19,12 @@ SPACES = [" "] * 25 + ["  ", "\t", "\u00a0", "\u3000", *LINE_BREAKS, "\n\n"]
 
 def plan_of(
     text: str, tokenizer: Tokenizer, max_src_tokens: int = 40, *, split: bool = True
-) -> Plan:
-    return make_plan(text, tokenizer, language="de", max_src_tokens=max_src_tokens, split=split)
+) -> SegmentedText:
+    return segment_text(text, tokenizer, language="de", max_src_tokens=max_src_tokens, split=split)
 
 
-def join(plan: Plan, tokenizer: Tokenizer) -> str:
-    return "".join(tokenizer.decode(part.ids) + part.space for part in plan.parts)
+def join(segmented: SegmentedText, tokenizer: Tokenizer) -> str:
+    return "".join(tokenizer.decode(part.ids) + part.space for part in segmented.parts)
 
 
 def random_text(seed: int, n_words: int) -> str:
@@ -33,8 +33,8 @@ def random_text(seed: int, n_words: int) -> str:
     return rng.choice(["", " ", "\n", "\t "]) + text
 
 
-def words_of(plan: Plan, text: str) -> list[str]:
-    return [text[slice(*part.span)] for part in plan.translatable]
+def words_of(segmented: SegmentedText, text: str) -> list[str]:
+    return [text[slice(*part.span)] for part in segmented.translatable]
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def words_of(plan: Plan, text: str) -> list[str]:
 def test_emoji_around_a_sentence_are_kept_from_the_model(
     text: str, words: list[str], tiny_tokenizer: Tokenizer
 ) -> None:
-    plan = plan_of(text, tiny_tokenizer)
-    assert words_of(plan, text) == words
-    assert join(plan, tiny_tokenizer) == normalize(text)
+    segmented = plan_of(text, tiny_tokenizer)
+    assert words_of(segmented, text) == words
+    assert join(segmented, tiny_tokenizer) == normalize(text)
 
 
 @pytest.mark.parametrize("split", [True, False])
@@ -63,8 +63,8 @@ def test_spans_say_where_each_part_stands_in_the_text_as_given(
 ) -> None:
     for seed in range(6):
         text = random_text(seed, 3 + 6 * seed)
-        plan, position = plan_of(text, tiny_tokenizer, max_src_tokens, split=split), 0
-        for part in plan.parts:
+        segmented, position = plan_of(text, tiny_tokenizer, max_src_tokens, split=split), 0
+        for part in segmented.parts:
             assert part.span[0] == position
             seen = normalize(single_spaced(text[slice(*part.span)]))
             assert seen == tiny_tokenizer.decode(part.ids)
@@ -87,8 +87,8 @@ def test_an_over_long_line_is_cut_between_sentences_or_clauses_where_that_is_eno
     parts: list[str], tiny_tokenizer: Tokenizer
 ) -> None:
     longest = max(len(tiny_tokenizer.encode(part)) for part in parts)
-    plan = plan_of("  ".join(parts), tiny_tokenizer, longest + 1)
-    assert [tiny_tokenizer.decode(part.ids) for part in plan.parts] == parts
+    segmented = plan_of("  ".join(parts), tiny_tokenizer, longest + 1)
+    assert [tiny_tokenizer.decode(part.ids) for part in segmented.parts] == parts
 
 
 def test_a_text_at_the_limit_is_taken_and_one_beyond_is_refused(
@@ -118,8 +118,8 @@ def test_a_text_in_characters_the_vocabulary_does_not_know_is_told(
     text: str, is_foreign: bool, tiny_tokenizer: Tokenizer
 ) -> None:
     """The model answers all the same, and nothing in the answer shows that it read nothing."""
-    plan = make_plan(text, tiny_tokenizer, language="de", max_src_tokens=200)
-    told = [each for each in plan.warnings if "are not in the model's vocabulary" in each]
+    segmented = segment_text(text, tiny_tokenizer, language="de", max_src_tokens=200)
+    told = [each for each in segmented.warnings if "are not in the model's vocabulary" in each]
     assert len(told) == is_foreign
 
 
@@ -152,16 +152,16 @@ def test_capitals_that_fall_to_pieces_are_read_in_small_letters(
 
 def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> None:
     text = "WO BIST DU?  Die Katze schläft.\nICH LIEBE DICH"
-    plan = plan_of(text, quiet_tokenizer)
-    assert join(plan, quiet_tokenizer) == "wo bist du?  Die Katze schläft.\nich liebe dich"
-    assert [text[slice(*part.span)] for part in plan.parts] == [
+    segmented = plan_of(text, quiet_tokenizer)
+    assert join(segmented, quiet_tokenizer) == "wo bist du?  Die Katze schläft.\nich liebe dich"
+    assert [text[slice(*part.span)] for part in segmented.parts] == [
         "WO BIST DU?",
         "Die Katze schläft.",
         "ICH LIEBE DICH",
     ]
-    (warning,) = plan.warnings
+    (warning,) = segmented.warnings
     assert warning.startswith("2 sentence(s) in capitals")
-    whole = make_plan(
+    whole = segment_text(
         text, quiet_tokenizer, language="de", max_src_tokens=200, lower_capitals=False
     )
     assert join(whole, quiet_tokenizer) == text

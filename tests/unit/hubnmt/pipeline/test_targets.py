@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hubnmt.config import ModelConfig
-from hubnmt.pipeline.segmentation import make_plan
-from hubnmt.pipeline.targets import Pair, distribute_prefix, pair_sentences
+from hubnmt.pipeline.segmentation import segment_text
+from hubnmt.pipeline.targets import SentenceIds, distribute_prefix, pair_sentences
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import Candidate
 
@@ -17,7 +17,7 @@ def pair(tiny_tokenizer: Tokenizer, tiny_config: ModelConfig) -> Any:
 
     def call(src: str, tgt: str | Candidate, **options: bool) -> list[tuple[str, str, str, str]]:
         both = {"tokenizers": Tokenizers(tiny_tokenizer, tiny_tokenizer)}
-        pairs: list[Pair] = pair_sentences(src, tgt, config=tiny_config, **both, **options)
+        pairs: list[SentenceIds] = pair_sentences(src, tgt, config=tiny_config, **both, **options)
         decode = tiny_tokenizer.decode
         return [(decode(a), space, decode(b), other) for a, space, b, other, _ in pairs]
 
@@ -84,5 +84,5 @@ def test_sentences_that_have_ended_are_said_and_the_last_is_open(
 ) -> None:
     """Of three source sentences in the first line, and one in the second."""
     text = "Ein Hund rennt. Zwei Männer kochen! Wer lacht?\nNiemand."
-    plan = make_plan(text, tiny_tokenizer, language="de", max_src_tokens=99)
-    assert distribute_prefix(prefix, plan, language="en") == (said, is_open)
+    segmented = segment_text(text, tiny_tokenizer, language="de", max_src_tokens=99)
+    assert distribute_prefix(prefix, segmented, language="en") == (said, is_open)
