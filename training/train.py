@@ -126,9 +126,7 @@ def _resume(
         return prepare_corpus(config, folder)
 
     corpus = group.run_rank0_first(prepare, lambda: prepare_corpus(config, folder))
-    current = Run(config, folder, corpus, group)
-    current.resume()
-    return current
+    return Run(config, folder, corpus, group, resume=True)
 
 
 def _begin(
@@ -164,7 +162,6 @@ def _begin(
     corpus = group.run_rank0_first(prepare, lambda: prepare_corpus(config, folder))
     # 3. Build the model, choose what the recipe leaves open, and record the run.
     current = Run(config, folder, corpus, group)
-    current.plan()
     if start:
         put_weights(current.model, {**current.model.state_dict(), **start.weights})
     origin = start.record() if start else None

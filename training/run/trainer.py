@@ -37,8 +37,10 @@ class Run:
         folder: Path,
         corpus: Corpus,
         group: ProcessGroup,
+        *,
+        resume: bool = False,
     ) -> None:
-        """Build model and optimizer from the seed."""
+        """Build model and optimizer from the seed; then plan the run, or restore its state."""
         self.config = config
         self.folder = folder
         self.corpus = corpus
@@ -60,19 +62,19 @@ class Run:
             group,
             dtype=resolve_training_dtype(settings.dtype, group.device),
         )
-        self.loader = Loader(config, corpus, group)
         self._report: RunReport | None = None
         self._validator: Validator | None = None
         self._saved_step: int | None = None
-        self._budget = Budget(settings, self.progress)
+        self._budget: Budget
+        """Set by `train`."""
+        if not resume:
+            self.config = plan_run(config, corpus, self.stepper)
+            self.stepper.settings = self.config.optimizer
+        self.loader = Loader(self.config, corpus, group)
+        if resume:
+            self._restore()
 
-    def plan(self) -> None:
-        """Choose threads and batch size before the first step."""
-        self.config = plan_run(self.config, self.corpus, self.stepper)
-        self.stepper.settings = self.config.optimizer
-        self.loader = Loader(self.config, self.corpus, self.group)
-
-    def resume(self) -> None:
+    def _restore(self) -> None:
         """Restore the state stored in the run folder."""
         self.progress = load_state(self.folder, self.stepper, rank=self.group.rank)
         self._saved_step = self.progress.step
