@@ -240,8 +240,9 @@ class Translator:
             prefix: one line that every translation must begin with; its last word may be
                 incomplete.
             max_batch_tokens: source tokens times hypotheses per batch; lower it if memory is short.
-            guard: decode again if the output repeats itself, copies the source or is far too short,
-                restore names, and report this and doubtful numbers and names in `warnings`.
+            guard: search again if the output repeats itself, does not end, copies the source or is
+                far too short, restore names, and report this and doubtful numbers and names in
+                `warnings`.
             split: translate each sentence of a line separately; otherwise each line as a whole.
             options: fields of `DecodingConfig` that differ from `decoding`.
 

@@ -58,7 +58,10 @@ class Translating:
     """Keyword arguments of `Translator.translate` beside the decoding options."""
 
     guard: Annotated[
-        bool, Option(help="decode degenerate output (repetition, copy, far too short) again")
+        bool,
+        Option(
+            help="search again after degenerate output (repetition, no end, copy, far too short)"
+        ),
     ] = True
     split: Annotated[bool, Option(help="translate each sentence of a line separately")] = True
     prefix: Annotated[

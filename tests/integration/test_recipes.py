@@ -72,7 +72,7 @@ def test_a_bundled_model_has_the_shape_of_its_recipe_still(name: str) -> None:
     for key in ("lr", "warmup_steps", "label_smoothing", "batch_tokens", "accumulate"):
         assert f"\n{key} = {json.dumps(settings['optimizer'][key])}\n" in card
     assert f"- seed: {recipe.run.seed}\n" in card
-    assert f"- weights: {describe_average(settings['run'])}" in card
+    assert f"- weights: {describe_average(settings['run'])}\n" in card
 
 
 @pytest.mark.parametrize("name", RECIPES)
