@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 Choice = list[Hypothesis]
 """One hypothesis per sentence."""
 
-CUT = "the translation reached its length limit and was cut"
+CUT = "the translation reached its length limit (max_new_tokens) and was cut"
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
