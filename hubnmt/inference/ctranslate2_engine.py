@@ -124,11 +124,14 @@ class CTranslate2Engine:
         """Return the distinct hypotheses of a row; none if it needs the reference engine."""
         tgt = self._tokenizers.tgt
         limit, forbidden = min(cap, N_POSITIONS - 1), {tgt.pad_id, tgt.bos_id}
+        if not all(forbidden.isdisjoint(each.ids) for each in hypotheses):
+            return []
         has_ended = [len(each.ids) < limit for each in hypotheses]
         if decoding.max_new_tokens is None and cap == limit and not any(has_ended):
-            ids = hypotheses[0].ids[:cap]  # degenerate, with whatever placeholders
+            # Degenerate: cut as the reference would, but with whatever placeholders it has.
+            ids = hypotheses[0].ids[:cap]
             return [make_hypothesis(ids, self.score([(row, ids)])[0], decoding.length_penalty)]
-        if not all(has_ended) or not all(forbidden.isdisjoint(each.ids) for each in hypotheses):
+        if not all(has_ended):
             return []
         kept = [each for each in hypotheses if self._tokenizers.keep_spans(row, each.ids)]
         return choose_distinct(kept, tgt, decoding.n_best)

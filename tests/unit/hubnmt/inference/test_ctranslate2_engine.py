@@ -98,6 +98,27 @@ def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(
     assert [each[0].ids for each in ours] == [each[0].ids for each in theirs]
 
 
+@pytest.mark.parametrize("rows", [[[40, 50, 60]], [[40, 50, 60], [90, 80]]])
+def test_what_does_not_end_is_cut_at_the_same_length(
+    rows: list[list[int]], position_model: StoredModel
+) -> None:
+    """One piece at every position, alone and in a batch with other limits."""
+    model = position_model.model
+    wanted = torch.zeros(30, model.config.tgt_vocab_size)  # logits at each position
+    wanted[:, 77] = 9
+    hidden = model.decoder.final_norm(model.positions.table[:30])  # (T, D)
+    model.output_proj.weight = torch.nn.Parameter(torch.linalg.lstsq(hidden, wanted).solution.T)
+    reference, refusing = (
+        kind(model, position_model.tokenizers) for kind in (TorchEngine, Refusing)
+    )
+    other = CTranslate2Engine(position_model, refusing, device=CPU, dtype="float32")
+    greedy = DecodingConfig(beam_size=1)
+    expected, found = (run_search(each.search(rows, greedy)) for each in (reference, other))
+    for row, (mine, *_), (theirs, *_) in zip(rows, expected, found, strict=True):
+        assert mine.ids == theirs.ids == [77] * (2 * len(row) + 10)
+        assert mine.token_log_probs == pytest.approx(theirs.token_log_probs, abs=1e-3)
+
+
 @pytest.mark.parametrize(
     "options",
     [
