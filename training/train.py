@@ -21,7 +21,6 @@ from types import FrameType
 
 import torch
 
-from hubnmt.inference.dtypes import bound_shape_caches
 from training.command import make_parser, run_command
 from training.config.recipe import RunConfig, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
@@ -42,6 +41,7 @@ from training.run.trainer import Run
 
 log = logging.getLogger("training")
 
+SHAPE_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 GRACE_S = 2.0
 """A signal repeated within this many seconds counts once: `torchrun` forwards the Ctrl-C that the
 terminal has already sent to all processes."""
@@ -201,6 +201,16 @@ def _stop_gracefully(current: Run, command: str) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def bound_shape_caches() -> None:
+    """Limit the primitive caches of oneDNN and PyTorch to 64 shapes instead of 1,024.
+
+    Each bfloat16 product of a new shape is cached with its buffers. On a CPU memory grew by
+    gigabytes in a long run, while a step uses some dozens of shapes.
+    """
+    for name in SHAPE_CACHES:
+        os.environ.setdefault(name, "64")
 
 
 def set_up_log(*, is_rank0: bool) -> None:

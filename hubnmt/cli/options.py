@@ -44,10 +44,7 @@ class Placement:
     ] = "float32"
 
     def load(self, model: str) -> "hubnmt.Translator":
-        """Load a model, to translate much text of many lengths."""
-        from hubnmt.inference.dtypes import bound_shape_caches
-
-        bound_shape_caches()
+        """Load a model."""
         return hubnmt.Translator.from_pretrained(
             model, device=self.device, dtype=self.dtype, engine=self.engine
         )

@@ -1,7 +1,6 @@
-"""Data types and caches for inference and training, `auto`, and conversion of a model."""
+"""Data types for inference and training, resolution of `auto`, and conversion of a model."""
 
 import copy
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,18 +19,6 @@ INT8 = "int8"
 WIDE = 512
 """`d_model` from which bfloat16 is faster on a CPU for single sentences as well as batches. At 256
 batches are 1.5 times as fast, single sentences no faster. See tests/benchmarks/RESULTS.md."""
-SHAPE_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-
-
-def bound_shape_caches() -> None:
-    """Limit the primitive caches of oneDNN and PyTorch to 64 shapes instead of 1,024.
-
-    Each product of a new shape is cached with its buffers. On a CPU memory grew by gigabytes in a
-    long training run, and to twice the size with a long file. A step uses some dozens of shapes.
-    To be called before the first product.
-    """
-    for name in SHAPE_CACHES:
-        os.environ.setdefault(name, "64")
 
 
 def check_dtype(name: str) -> None:
