@@ -261,7 +261,8 @@ def _n_pieces(word: str, tokenizer: Tokenizer) -> int:
 def _similarity(name: str, word: str) -> float:
     """Return the similarity of two words, or 0 if it is below `MIN_SIMILARITY`."""
     name, word = (_without_accents(form).lower() for form in (name, word))
-    if 2 * min(len(name), len(word)) < MIN_SIMILARITY * (len(name) + len(word)):
+    n_shared = min(sum(map(word.__contains__, name)), sum(map(name.__contains__, word)))
+    if 2 * n_shared < MIN_SIMILARITY * (len(name) + len(word)):
         return 0.0  # an upper bound
     similarity = difflib.SequenceMatcher(None, name, word).ratio()
     return similarity if similarity >= MIN_SIMILARITY else 0.0

@@ -237,13 +237,10 @@ def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
     """Return whether most characters, except white space, are split into single bytes."""
     n_known = n_unknown = 0
     for raw in map(tokenizer.piece_bytes, ids):
-        n_begun = sum(byte & 0xC0 != 0x80 and byte != 0x20 for byte in raw)  # in UTF-8
         try:
-            raw.decode()
+            n_known += len(raw.decode().replace(" ", ""))
         except UnicodeDecodeError:
-            n_unknown += n_begun
-        else:
-            n_known += n_begun
+            n_unknown += sum(byte & 0xC0 != 0x80 and byte != 0x20 for byte in raw)  # begun in it
     return n_unknown > n_known
 
 
