@@ -46,7 +46,7 @@ def with_fast_layers(model: Transformer) -> Transformer:
     keep_freed_memory()
     shared: dict[int, Any] = {id(each): each for each in (*model.parameters(), *model.buffers())}
     fast = copy.deepcopy(model, shared)
-    for parent in list(fast.modules()):
+    for parent in fast.modules():  # does not visit what was replaced
         for name, child in parent.named_children():
             if isinstance(child, MultiHeadAttention):
                 setattr(parent, name, FastAttention(child))
