@@ -117,40 +117,41 @@ class FastLayerNorm(nn.Module):
         return torch.layer_norm(x, *self._weights)
 
 
-class FastAttention(MultiHeadAttention):
+class FastAttention(nn.Module):
     """`MultiHeadAttention` with explicit products for few queries, and scaled weights."""
 
     def __init__(self, attention: MultiHeadAttention) -> None:
         """Lay out the weights of an attention block."""
-        nn.Module.__init__(self)
-        self.n_heads, self.d_model, self.dropout = attention.n_heads, attention.d_model, 0.0
+        super().__init__()
+        self.n_heads, d_model = attention.n_heads, attention.d_model
         weight, bias = attention.qkv_proj.weight.detach(), attention.qkv_proj.bias.detach()
         scale = torch.ones_like(bias)
-        scale[: self.d_model] = (self.d_model // self.n_heads) ** -0.5
+        scale[:d_model] = (d_model // self.n_heads) ** -0.5
         weight, bias = weight * scale[:, None], bias * scale
         self._qkv_proj = FastLinear(weight, bias)
-        self._q_proj = FastLinear(weight[: self.d_model], bias[: self.d_model])
-        self._kv_proj = FastLinear(weight[self.d_model :], bias[self.d_model :])
+        self._q_proj = FastLinear(weight[:d_model], bias[:d_model])
+        self._kv_proj = FastLinear(weight[d_model:], bias[d_model:])
         self._out_proj = FastLinear(attention.out_proj.weight, attention.out_proj.bias)
 
     def project_all(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """See `MultiHeadAttention`."""
+        """Project x (B, N, D) to queries, keys and values, (B, H, N, E) each."""
         q, k, v = self._split_parts(self._qkv_proj(x), 3)  # (B, H, N, E) each
         return q, k, v
 
     def project_queries(self, x: Tensor) -> Tensor:
-        """See `MultiHeadAttention`."""
-        return self._split(self._q_proj(x))  # (B, H, Q, E)
+        """Project x (B, Q, D) to queries (B, H, Q, E)."""
+        q: Tensor = self._q_proj(x)  # (B, Q, D)
+        return q.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)  # (B, H, Q, E)
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """See `MultiHeadAttention`."""
+        """Project the encoder output (B, S, D) to keys and values, (B, H, S, E) each."""
         k, v = self._split_parts(self._kv_proj(memory), 2)  # (B, H, S, E) each
         return k.contiguous(), v.contiguous()
 
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, *, attn_mask: Tensor | None = None, **_: bool
     ) -> tuple[Tensor, None]:
-        """See `MultiHeadAttention`; there are no weights."""
+        """Compute attention and the output projection; there are no weights."""
         if q.shape[2] > MAX_QUERIES:
             mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, scale=1.0)
         else:
