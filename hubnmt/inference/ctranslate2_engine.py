@@ -18,7 +18,7 @@ from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, make_hypothesis
 from hubnmt.inference.ctranslate2_export import N_POSITIONS, open_ctranslate2
-from hubnmt.inference.engine import Pairs, TorchEngine, choose_distinct, max_tgt_tokens
+from hubnmt.inference.engine import Pairs, TorchEngine, choose_distinct
 from hubnmt.model.batching import group_by_length
 
 
@@ -86,7 +86,7 @@ class CTranslate2Engine:
 
     def _search_batch(self, rows: Sequence[Sequence[int]], decoding: DecodingConfig) -> Search:
         """Search one batch; return an empty list for rows that need the reference engine."""
-        caps = [max_tgt_tokens(len(row), decoding) for row in rows]
+        caps = [decoding.max_tgt_tokens(len(row)) for row in rows]
         sources = [[self._src_pieces[token_id] for token_id in row] for row in rows]
         options = {
             "no_repeat_ngram_size": decoding.no_repeat_ngram_size,

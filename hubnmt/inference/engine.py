@@ -120,7 +120,10 @@ class TorchEngine:
         if knows_placeholders and not any(counts):
             forbidden_ids += tgt.placeholder_ids
         step = ModelStep(self._fast, src_ids, src_pad_mask, forbidden_ids=forbidden_ids)
-        caps = [max_tgt_tokens(len(row), decoding, prefix) for row in rows]
+        # With a prefix an upper bound: how many tokens it takes is known only during the search,
+        # where a constraint applies the exact limit.
+        n_forced = prefix.max_tokens if prefix else 0
+        caps = [n_forced + decoding.max_tgt_tokens(len(row)) for row in rows]
         longest = torch.tensor(caps, device=device)  # (B,)
         constraint = make_constraint(
             decoding, tgt, prefix=prefix, placeholders=counts, max_tgt_tokens=longest
@@ -248,18 +251,6 @@ def choose_distinct(
     return list(best.values())
 
 
-def max_tgt_tokens(
-    n_src_tokens: int, decoding: DecodingConfig, prefix: ForcedPrefix | None = None
-) -> int:
-    """Return the maximum target length, eos not counted.
-
-    With a prefix this is an upper bound, because the number of tokens in the prefix is known only
-    during the search, where a constraint applies the exact limit.
-    """
-    n_forced = prefix.max_tokens if prefix else 0
-    return n_forced + decoding.max_tgt_tokens(n_src_tokens)
-
-
 def is_cut(
     ids: Sequence[int],
     n_src_tokens: int,
@@ -269,7 +260,8 @@ def is_cut(
     """Return whether a target has reached its maximum length."""
     if prefix and decoding.max_new_tokens:
         return int(prefix.count_new(torch.tensor([[ids]]))) >= decoding.max_new_tokens
-    return len(ids) >= max_tgt_tokens(n_src_tokens, decoding, prefix)
+    n_forced = prefix.max_tokens if prefix else 0
+    return len(ids) >= n_forced + decoding.max_tgt_tokens(n_src_tokens)
 
 
 def _generator(seed: int, row: Sequence[int]) -> torch.Generator:

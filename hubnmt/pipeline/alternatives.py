@@ -12,7 +12,7 @@ from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding import ForcedPrefix, force_prefix, run_search
 from hubnmt.errors import InputError
 from hubnmt.inference import Engine
-from hubnmt.inference.engine import is_cut, max_tgt_tokens
+from hubnmt.inference.engine import is_cut
 from hubnmt.model import Transformer
 from hubnmt.pipeline.segmentation import Part, segment_text
 from hubnmt.pipeline.targets import distribute_prefix, unprotect, unprotect_for_prefix
@@ -67,7 +67,7 @@ def find_alternatives(
     may_end = tokenizers.keep_spans(part.ids, bound.tgt.encode(text))
     ranked = _rank(score_next, open_text, forced, k, bound.tgt, may_end=may_end)
     # 3. Complete the sentence from each, and translate those after it.
-    most = max_tgt_tokens(len(part.ids), decoding)
+    most = decoding.max_tgt_tokens(len(part.ids))
     is_short = max_new_tokens is not None and max_new_tokens < most
     options = decoding.with_options(max_new_tokens=max_new_tokens) if is_short else decoding
     chosen = [token_id for _, token_id in ranked if token_id != bound.tgt.eos_id]
