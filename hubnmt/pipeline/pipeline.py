@@ -15,7 +15,7 @@ from hubnmt.decoding import Hypothesis, force_prefix, make_hypothesis, run_searc
 from hubnmt.inference import Engine
 from hubnmt.inference.engine import is_cut
 from hubnmt.pipeline.checks import check_translation
-from hubnmt.pipeline.repair import search_again
+from hubnmt.pipeline.repair import repair_sentences
 from hubnmt.pipeline.segmentation import Part, Sentence, segment_text
 from hubnmt.pipeline.targets import distribute_prefix, match_part, unprotect_for_prefix
 from hubnmt.text.sentences import Segment
@@ -62,14 +62,10 @@ class Pipeline:
         split: bool,
         max_batch_tokens: int = DEFAULT_BATCH_TOKENS,
     ) -> list[Translation]:
-        """Translate texts, batching all their sentences; every translation begins with the prefix.
-
-        1. Segment each text, and distribute the prefix over its sentences.
-        2. Search for the hypotheses of the sentences of all texts.
-        3. With `guard`, search again for those that are degenerate or lost names.
-        4. Join the sentences of each text, and with `guard` check the whole.
-        """
+        """Translate texts, batching their sentences; every translation begins with the prefix."""
+        # 1. Segment each text, and distribute the prefix over its sentences.
         drafts = [self._draft(text, decoding, prefix=prefix, split=split) for text in texts]
+        # 2. Search for the hypotheses of the sentences of all texts.
         for group in _group_by_prefix(drafts):
             run_search(self._search(group, decoding, max_batch_tokens=max_batch_tokens))
         finish = self._finish(drafts, decoding, guard=guard, max_batch_tokens=max_batch_tokens)
@@ -153,9 +149,10 @@ class Pipeline:
         max_batch_tokens: int,
     ) -> Generator[list[int], None, list[Translation]]:
         """Search again where the guard finds something wrong, join the sentences, and check."""
+        # 3. Search again for sentences that are degenerate or lost names.
         if guard:
             sentences = [sentence for draft in drafts for sentence in draft.sentences]
-            yield from search_again(
+            yield from repair_sentences(
                 [sentence for sentence in sentences if not sentence.prefix],
                 decoding,
                 self.engine,
@@ -163,6 +160,7 @@ class Pipeline:
                 src_lang=self._config.src_lang,
                 max_batch_tokens=max_batch_tokens,
             )
+        # 4. Join the sentences of each text, and check the whole.
         joined = [
             join_draft(draft, n_best=decoding.n_best, sample=decoding.sample) for draft in drafts
         ]

@@ -114,7 +114,7 @@ class _Case:
     """Hypotheses with restored names."""
 
 
-def search_again(
+def repair_sentences(
     sentences: Sequence[Sentence],
     decoding: DecodingConfig,
     engine: Engine,
