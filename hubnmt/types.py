@@ -93,7 +93,7 @@ class Translation:
     detected_language: str = ""
     """ISO 639 code of the source's language if it is surely not the model's; else empty."""
     n_fallbacks: int = 0
-    """Number of sentences whose translation is that of a second search."""
+    """Number of sentences whose translation was degenerate and replaced by a second search."""
 
     def __str__(self) -> str:
         """Return the best translation."""

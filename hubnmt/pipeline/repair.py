@@ -159,7 +159,7 @@ def repair_sentences(
     )
     for (case, attempt), hypotheses in zip(attempts, again, strict=True):
         attempt.hypotheses = hypotheses
-        _choose(case, attempt, decoding)
+        _take_if_better(case, attempt, decoding)
     # 4. Score the texts with restored names in one pass.
     pairs = [
         (case.sentence.part.ids, case.sentence.tokenizers.tgt.encode(text))
@@ -252,8 +252,11 @@ def _make_attempt(case: _Case) -> Sentence | None:
     )
 
 
-def _choose(case: _Case, attempt: Sentence, decoding: DecodingConfig) -> None:
-    """Take over the second translation of a case if it is better and keeps all spans."""
+def _take_if_better(case: _Case, attempt: Sentence, decoding: DecodingConfig) -> None:
+    """Take over the second translation of a case if it is better and keeps all spans.
+
+    A degenerate first one is replaced; otherwise the second gives the texts to be scored.
+    """
     sentence, (second, *_) = case.sentence, attempt.hypotheses
     keeps_spans = attempt.tokenizers.keep_spans(attempt.part.ids, second.ids)
     if not case.signs:

@@ -65,7 +65,7 @@ class Sentence:
     """Whether the best hypothesis reached the length limit."""
     warning: str = ""
     is_replaced: bool = False
-    """Whether the hypotheses are those of a second search."""
+    """Whether a second search replaced the hypotheses, as the first were degenerate."""
 
     @property
     def src(self) -> str:
