@@ -163,18 +163,18 @@ def segment_text(
     parts: list[Part] = []
     n_long = n_clauses = n_lowered = position = 0
     segments = _split_lines(text, language, split=split, protected=tokenizer.has_placeholders)
-    for words, space in _without_copied(segments, tokenizer) if separate_copied else segments:
+    for words, space in _copied_as_space(segments, tokenizer) if separate_copied else segments:
         encoded = _encode(words, tokenizer, lower_capitals=lower_capitals)
         n_lowered += encoded.is_lowered
-        pieces = [(words, space, encoded)]
+        clauses = [(words, space, encoded)]
         if len(encoded.ids) >= max_src_tokens:
             lower = encoded.is_lowered
             encode = functools.partial(_encode, tokenizer=tokenizer, is_lowered=lower)
-            pieces = _split_long(
+            clauses = _split_long(
                 words, space, encode, language=language, max_src_tokens=max_src_tokens
             )
-            n_long, n_clauses = n_long + 1, n_clauses + len(pieces)
-        for stretch, space_after, (ids, protected, _) in pieces:
+            n_long, n_clauses = n_long + 1, n_clauses + len(clauses)
+        for stretch, space_after, (ids, protected, _) in clauses:
             end = position + len(stretch)
             parts.append(Part(ids, space_after, (position, end), protected))
             position = end + len(space_after)
@@ -276,7 +276,7 @@ def _rejoin(line: str, sentences: Sequence[Segment]) -> list[Segment]:
     return joined
 
 
-def _without_copied(segments: Iterable[Segment], tokenizer: Tokenizer) -> Iterator[Segment]:
+def _copied_as_space(segments: Iterable[Segment], tokenizer: Tokenizer) -> Iterator[Segment]:
     """Move emoji at the ends of a segment, and segments of protected spans, into white space."""
     for words, space in segments:
         if tokenizer.has_placeholders and is_only_spans(words):
@@ -302,14 +302,14 @@ def _split_long(
     """Split an over-long segment into sentences, and those into clauses where needed."""
     stack = list(reversed(split_sentences(words, language)))
     stack[0] = Segment(stack[0].text, stack[0].space + space)
-    pieces = []
+    clauses = []
     while stack:
         stretch, after = stack.pop()
         encoded = encode(stretch)
         halves = halve(stretch) if len(encoded.ids) >= max_src_tokens else None
         if halves is None:
-            pieces.append((stretch, after, encoded))
+            clauses.append((stretch, after, encoded))
         else:
             left, between, right = halves
             stack += [Segment(right, after), Segment(left, between)]
-    return pieces
+    return clauses
