@@ -107,12 +107,12 @@ def beam_search(
             if observe is not None:
                 observe(continuations)
         # 3. Remove finished sentences from the batch.
-        alive = compaction_indices([b.is_done(beam_size, n_best, length_penalty) for b in live])
-        if not alive:
+        rows_left = compaction_indices([b.is_done(beam_size, n_best, length_penalty) for b in live])
+        if not rows_left:
             break
-        if len(alive) < len(live):
-            rows = newest.new_tensor(alive)  # (B',)
-            live, tokens = [live[row] for row in alive], tokens[rows]
+        if len(rows_left) < len(live):
+            rows = newest.new_tensor(rows_left)  # (B',)
+            live, tokens = [live[row] for row in rows_left], tokens[rows]
             step.keep(rows)
         # 4. Let the state of the step follow the beam.
         # Narrower than W while fewer continuations are possible: a forced prefix is decoded once.
@@ -198,12 +198,12 @@ def _rank(
     Takes the log-probabilities (B', w, V) before and after constraints. Those that are dropped are
     of interest for display only.
     """
-    n_pieces = log_probs.shape[2]
+    vocab_size = log_probs.shape[2]
     sums = log_probs.new_tensor([[made.rank for made in beam.newest] for beam in live])  # (B', w)
     n_candidates = min(2 * beam_size, log_probs[0].numel())
-    ranks, places = best_continuations(sums, allowed, n_candidates)  # (B', C) each
-    chosen = log_probs.flatten(1).gather(1, places)  # (B', C)
-    columns = [x.tolist() for x in (places // n_pieces, places % n_pieces, chosen, ranks)]
+    ranks, indices = best_continuations(sums, allowed, n_candidates)  # (B', C) each
+    chosen = log_probs.flatten(1).gather(1, indices)  # (B', C)
+    columns = [x.tolist() for x in (indices // vocab_size, indices % vocab_size, chosen, ranks)]
     for row in zip(*columns, strict=True):
         continuations: list[Continuation] = []
         n_kept = 0

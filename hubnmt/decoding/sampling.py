@@ -119,11 +119,11 @@ def generate(
         if constraint is not None:
             tokens = torch.cat((tokens.expand(-1, width, -1), newest[:, :, None]), dim=2)
         if any(ended):
-            alive = compaction_indices(ended)
-            live = [live[place] for place in alive]
+            rows_left = compaction_indices(ended)
+            live = [live[row] for row in rows_left]
             if not live:
                 break
-            rows = newest.new_tensor(alive)  # (B'',)
+            rows = newest.new_tensor(rows_left)  # (B'',)
             newest, tokens = newest[rows], tokens[rows]
             step.keep(rows)
     found = [[make_hypothesis(t[:-1], p, length_penalty) for t, p in row] for row in targets]

@@ -198,24 +198,24 @@ def best_continuations(sums: Tensor, log_probs: Tensor, n_candidates: int) -> tu
     Returns:
         sums (B, C) in descending order, and indices (B, C): parent times V plus token.
     """
-    _, width, n_pieces = log_probs.shape
-    n_columns = min(N_COLUMNS, n_pieces)
+    _, width, vocab_size = log_probs.shape
+    n_columns = min(N_COLUMNS, vocab_size)
     if log_probs.numel() < MIN_NUMBERS or n_columns * width < n_candidates:
-        top, places = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
-        return top, places
-    n_even = n_pieces - n_pieces % n_columns
+        top, indices = (sums[:, :, None] + log_probs).flatten(1).topk(n_candidates)
+        return top, indices
+    n_even = vocab_size - vocab_size % n_columns
     table = torch.unflatten(log_probs[..., :n_even], 2, (-1, n_columns))  # (B, W, n, columns)
     maxima = table.amax(2)  # (B, W, columns)
-    last_row = maxima[..., : n_pieces - n_even]
+    last_row = maxima[..., : vocab_size - n_even]
     torch.maximum(last_row, log_probs[..., n_even:], out=last_row)
     maxima = (maxima + sums[:, :, None]).flatten(1)  # (B, W columns)
     chosen = maxima.topk(n_candidates, sorted=False).indices  # (B, C)
     parents = chosen // n_columns  # (B, C)
-    rows = torch.arange(0, n_pieces, n_columns, device=sums.device)  # (n,)
+    rows = torch.arange(0, vocab_size, n_columns, device=sums.device)  # (n,)
     tokens = (chosen % n_columns)[:, :, None] + rows  # (B, C, n)
-    is_outside = tokens >= n_pieces
-    places = (tokens.clamp_(max=n_pieces - 1) + parents[:, :, None] * n_pieces).flatten(1)
-    inside = log_probs.flatten(1).gather(1, places).view(tokens.shape)  # (B, C, n)
+    is_outside = tokens >= vocab_size
+    indices = (tokens.clamp_(max=vocab_size - 1) + parents[:, :, None] * vocab_size).flatten(1)
+    inside = log_probs.flatten(1).gather(1, indices).view(tokens.shape)  # (B, C, n)
     inside = inside + sums.gather(1, parents)[:, :, None]
     top, index = inside.masked_fill_(is_outside, -torch.inf).flatten(1).topk(n_candidates)
-    return top, places.gather(1, index)
+    return top, indices.gather(1, index)
