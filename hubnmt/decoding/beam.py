@@ -40,7 +40,7 @@ class Continuation(NamedTuple):
     token: int
     log_prob: float
     """The model's log-probability of `token`, before constraints."""
-    rank: float
+    total: float
     """Sum of the log-probabilities of the hypothesis, after constraints."""
     status: Status
 
@@ -149,7 +149,7 @@ class _Beam:
             if last.status == "finished":
                 path = [*self.trace(last.parent), last]
                 log_probs = tuple(made.log_prob for made in path)
-                score = normalize_length(last.rank, len(path), length_penalty)
+                score = normalize_length(last.total, len(path), length_penalty)
                 ids = [made.token for made in path[:-1]]
                 hypothesis = Hypothesis(ids, sum(log_probs), score, log_probs)
                 bisect.insort(self.finished, hypothesis, key=lambda each: -each.score)
@@ -157,9 +157,9 @@ class _Beam:
         self._steps.append(self.newest)
 
     def pad(self, width: int) -> list[Continuation]:
-        """Pad the beam with copies of rank -inf; return the newest token of each hypothesis."""
+        """Pad the beam with copies of total -inf; return the newest token of each hypothesis."""
         n_missing = width - len(self.newest)
-        self.newest += [self.newest[0]._replace(rank=-math.inf)] * n_missing
+        self.newest += [self.newest[0]._replace(total=-math.inf)] * n_missing
         return self.newest
 
     def trace(self, number: int) -> list[Continuation]:
@@ -180,7 +180,7 @@ class _Beam:
         if len(self.finished) >= beam_size or not self.newest:
             return True
         n_tokens = 1 + (self.cap if length_penalty > 0 else len(self._steps))
-        reachable = normalize_length(self.newest[0].rank, n_tokens, length_penalty)
+        reachable = normalize_length(self.newest[0].total, n_tokens, length_penalty)
         return len(self.finished) >= n_best and reachable <= self.finished[n_best - 1].score
 
 
@@ -199,22 +199,22 @@ def _rank(
     of interest for display only.
     """
     vocab_size = log_probs.shape[2]
-    sums = log_probs.new_tensor([[made.rank for made in beam.newest] for beam in live])  # (B', w)
+    sums = log_probs.new_tensor([[made.total for made in beam.newest] for beam in live])  # (B', w)
     n_candidates = min(2 * beam_size, log_probs[0].numel())
-    ranks, indices = best_continuations(sums, allowed, n_candidates)  # (B', C) each
+    totals, indices = best_continuations(sums, allowed, n_candidates)  # (B', C) each
     chosen = log_probs.flatten(1).gather(1, indices)  # (B', C)
-    columns = [x.tolist() for x in (indices // vocab_size, indices % vocab_size, chosen, ranks)]
+    columns = [x.tolist() for x in (indices // vocab_size, indices % vocab_size, chosen, totals)]
     for row in zip(*columns, strict=True):
         continuations: list[Continuation] = []
         n_kept = 0
-        for number, (parent, token, log_prob, rank) in enumerate(zip(*row, strict=True)):
-            if rank == -math.inf or (n_kept == beam_size <= number and not with_dropped):
+        for number, (parent, token, log_prob, total) in enumerate(zip(*row, strict=True)):
+            if total == -math.inf or (n_kept == beam_size <= number and not with_dropped):
                 break
             status: Status = "dropped"
             if token != eos_id and n_kept < beam_size:
                 status, n_kept = "kept", n_kept + 1
             elif token == eos_id and number < beam_size:
                 status = "finished"
-            continuations.append(Continuation(parent, token, log_prob, rank, status))
+            continuations.append(Continuation(parent, token, log_prob, total, status))
         check_finite(row[3][:1])
         yield continuations

@@ -142,8 +142,8 @@ def _link_steps(
                     "parent": beam[made.parent],
                     "piece": piece,
                     "log_prob": made.log_prob,
-                    "sum": made.rank,
-                    "score": normalize_length(made.rank, n_tokens, length_penalty),
+                    "sum": made.total,
+                    "score": normalize_length(made.total, n_tokens, length_penalty),
                     "status": made.status,
                 }
                 for made, piece in zip(continuations, pieces, strict=True)
