@@ -102,7 +102,7 @@ class FeedForward(nn.Module):
         return self.linear2(inner)  # type: ignore[no-any-return]  # (B, T, D)
 
 
-class SubLayer(nn.Module):
+class Residual(nn.Module):
     """Residual connection with dropout and pre- or post-layer-norm around a block."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -138,8 +138,8 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.self_attention = _attention(config)
         self.feed_forward = _feed_forward(config)
-        self.self_residual = SubLayer(config)
-        self.ff_residual = SubLayer(config)
+        self.self_residual = Residual(config)
+        self.ff_residual = Residual(config)
 
     def forward(
         self, x: Tensor, attn_mask: Tensor | None, *, need_weights: bool = False
@@ -168,9 +168,9 @@ class DecoderLayer(nn.Module):
         self.self_attention = _attention(config)
         self.cross_attention = _attention(config)
         self.feed_forward = _feed_forward(config)
-        self.self_residual = SubLayer(config)
-        self.cross_residual = SubLayer(config)
-        self.ff_residual = SubLayer(config)
+        self.self_residual = Residual(config)
+        self.cross_residual = Residual(config)
+        self.ff_residual = Residual(config)
 
     def forward(
         self,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hubnmt.model.dropout import dropout
-from hubnmt.model.layers import N_TABULATED, SinusoidalPositions, SubLayer, sinusoidal_positions
+from hubnmt.model.layers import N_TABULATED, Residual, SinusoidalPositions, sinusoidal_positions
 from tests.models import make_config
 
 
@@ -68,7 +68,7 @@ def test_gpu_drops_at_the_rate_too() -> None:
 
 
 def test_residual_stream_itself_is_never_dropped() -> None:
-    residual = SubLayer(make_config(dropout=0.5)).train()
+    residual = Residual(make_config(dropout=0.5)).train()
     x = torch.randn(2, 5, 12)
     added = residual(x, torch.ones_like) - x
     assert {round(value, 3) for value in added.flatten().tolist()} == {0.0, 2.0}
