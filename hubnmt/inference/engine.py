@@ -205,7 +205,7 @@ class ModelStep:
         """
         self._model = model
         pad_mask = src_pad_mask if src_pad_mask.any() else None
-        self._cache = model.precompute_cross_attention(model.encode(src_ids, pad_mask), pad_mask)
+        self._cache = model.new_cache(model.encode(src_ids, pad_mask), pad_mask)
         self._forbidden_ids = torch.tensor(
             list(forbidden_ids), dtype=torch.int64, device=src_ids.device
         )

@@ -156,9 +156,7 @@ class Transformer(nn.Module):
         memory = self.encode(src_ids, src_pad_mask)
         return self.project(self.decode(tgt_in, memory, src_pad_mask))
 
-    def precompute_cross_attention(
-        self, memory: Tensor, src_pad_mask: Tensor | None
-    ) -> DecoderCache:
+    def new_cache(self, memory: Tensor, src_pad_mask: Tensor | None) -> DecoderCache:
         """Create a decoder cache with the cross-attention keys and values of memory (B, S, D)."""
         layers = cast(Iterable[DecoderLayer], self.decoder.layers)
         caches = [LayerCache(*layer.cross_attention.project_memory(memory)) for layer in layers]
@@ -206,5 +204,5 @@ class Transformer(nn.Module):
         x = self.positions(self.tgt_embedding(tgt_in))  # (B, T, D)
         n_tokens = tgt_in.shape[1]
         self_mask = causal_mask(n_tokens, n_tokens, device=tgt_in.device)  # (1, 1, T, T)
-        cache = self.precompute_cross_attention(memory, src_pad_mask)
+        cache = self.new_cache(memory, src_pad_mask)
         return self.decoder(x, cache, self_mask, is_causal=True, need_weights=need_weights)  # type: ignore[no-any-return]

@@ -55,7 +55,7 @@ def test_steps_of_forking_beams_are_the_models_replay(
     model = make_model(**changes).requires_grad_(False)
     stepped = with_fast_layers(model) if is_fast else model
     src = make_source(lengths)
-    cache = stepped.precompute_cross_attention(stepped.encode(*src), src[1])
+    cache = stepped.new_cache(stepped.encode(*src), src[1])
     sentences = list(range(len(lengths)))
     rows = torch.ones(len(lengths), 1, 0, dtype=torch.int64)  # (B, W, t)
     for n_step, width in enumerate((1, 4, 4, 3, 6, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4)):

@@ -48,7 +48,7 @@ def run_blocks() -> dict[str, dict[str, Tensor]]:
         memory_mask=memory_mask,
         need_weights=False,
     )
-    cache = model.precompute_cross_attention(src, src_pad_mask)
+    cache = model.new_cache(src, src_pad_mask)
     model.step(torch.ones(B, 1, dtype=torch.int64), cache)
     cache.reorder(torch.zeros(B, W, dtype=torch.int64))
     newest = model.step(torch.randint(3, V, (B, W)), cache)
