@@ -24,7 +24,7 @@ from hubnmt.errors import ConfigError, InputError
 from hubnmt.hub.pull import locate_model
 from hubnmt.hub.push import Pushed, push
 from hubnmt.inference import CTranslate2Engine, Engine, TorchEngine
-from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, open_device, resolve_dtype
+from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, get_device, resolve_dtype
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.pipeline import Pipeline
 from hubnmt.pipeline.segmentation import check_prefix
@@ -84,7 +84,7 @@ class Translator:
         self.commit = commit
         self.tokenizers = stored.tokenizers
         self.decoding = stored.decoding
-        self.device = open_device(device)
+        self.device = get_device(device)
         dtype = resolve_dtype(dtype, self.device, stored.model.config)
         own_dtype = DTYPES.get(dtype, torch.float32) if is_torch else torch.float32
         self.model = convert(stored.model, self.device, own_dtype)

@@ -18,7 +18,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hubnmt.errors import ConfigError, HubNMTError
-from hubnmt.inference.dtypes import open_device
+from hubnmt.inference.dtypes import get_device
 
 TIMEOUT = datetime.timedelta(hours=2)
 """Timeout of collective operations: rank 0 may read the data or translate a validation set."""
@@ -130,7 +130,7 @@ def pick_device(name: str, *, local_rank: int = 0, is_alone: bool = True) -> tor
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda:") and not is_alone:
         raise ConfigError(f"run.device = {name!r} is one GPU for several processes; use cuda")
-    device = open_device(f"cuda:{local_rank}" if name == "cuda" else name)
+    device = get_device(f"cuda:{local_rank}" if name == "cuda" else name)
     if device.type not in ("cpu", "cuda"):
         raise ConfigError(f"run.device = {name!r} cannot train; use auto, cpu or cuda")
     return device

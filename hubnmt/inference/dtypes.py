@@ -67,7 +67,7 @@ def _cpu_features() -> Mapping[str, Any]:
     return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
 
 
-def open_device(name: str) -> torch.device:
+def get_device(name: str) -> torch.device:
     """Return a device after checking that tensors can be placed on it.
 
     `auto` is `cuda` where there is one, else `cpu`.
