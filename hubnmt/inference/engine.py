@@ -23,7 +23,7 @@ from hubnmt.decoding import (
     run_search,
 )
 from hubnmt.errors import ModelFolderError
-from hubnmt.inference.fast_layers import with_fast_layers
+from hubnmt.inference.fast_layers import keep_freed_memory, with_fast_layers
 from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets, group_by_length
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
@@ -40,6 +40,7 @@ class TorchEngine:
 
     def __init__(self, model: Transformer, tokenizers: Tokenizers) -> None:
         """Lay out the current weights of a model in eval mode for the search."""
+        keep_freed_memory()
         self.model = model
         self._fast = with_fast_layers(model)
         self._tokenizers = tokenizers

@@ -43,7 +43,6 @@ def with_fast_layers(model: Transformer) -> Transformer:
     """
     if model.output_proj.weight.device.type != "cpu":
         return model
-    keep_freed_memory()
     shared: dict[int, Any] = {id(each): each for each in (*model.parameters(), *model.buffers())}
     fast = copy.deepcopy(model, shared)
     for parent in fast.modules():  # does not visit what was replaced
