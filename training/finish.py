@@ -28,7 +28,6 @@ from hubnmt.checkpoint.files import check_place, read_json
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
-from hubnmt.text.characters import number_words
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
 from training.command import make_parser, progress_bar, run_command
@@ -178,10 +177,11 @@ def choose_head(translator: Translator, pairs: HeldOutPairs) -> HeadScore | None
     sources, targets, most_attended = [], [], []
     for src, tgt in [(src, tgt) for src, tgt in pairs.ids if src and tgt][:MAX_PAIRS]:
         maps = attend(translator.model, src, tgt, translator.tokenizers)
-        cross = torch.stack([maps.shifted(shift).by_word().cross for shift in (0, 1)])
+        words = [maps.shifted(shift).by_word() for shift in (0, 1)]
+        cross = torch.stack([shifted.cross for shifted in words])
         most_attended.append(cross.argmax(-1))  # (2, L, H, T)
-        sources.append(_words_of(maps.src))
-        targets.append(_words_of(maps.tgt))
+        sources.append(_words_of(words[0].src))
+        targets.append(_words_of(words[0].tgt))
     # 2. Count how often it is the linked one.
     links = link_words(sources, targets)
     n_links = sum(map(len, links))
@@ -223,8 +223,7 @@ def link_words(
     return links
 
 
-def _words_of(side: TokenSpans) -> list[str]:
-    words, _ = side.group(number_words)
+def _words_of(words: TokenSpans) -> list[str]:
     tokens = [token.strip().casefold() for token in words.tokens]
     return [token for n, token in enumerate(tokens) if not words.is_special(n)]
 
