@@ -36,7 +36,7 @@ from training.data.corpora import read_tests, read_valid
 from training.run.evaluation import add_measured, push_command
 from training.run.report import add_records, facts_of_run
 from training.run.run_dir import KeptModel
-from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
+from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs, read_validation
 
 log = logging.getLogger("training")
 
@@ -64,7 +64,12 @@ def finish(
     check_place(dest)
     data = load_recipe(read_json(run_dir / "recipe.json"), overrides).data
     stored = load_model(run_dir / weights)
-    facts = facts_of_run(run_dir, name=dest.name, config=stored.model.config, weights=weights)
+    validation = read_validation(run_dir / weights)
+    if validation is None:
+        raise InputError(f"{run_dir}: no validation yet; resume the run")
+    facts = facts_of_run(
+        run_dir, validation, name=dest.name, config=stored.model.config, weights=weights
+    )
     tests, valid = read_tests(data), read_valid(data)
     if not valid:
         raise InputError(f"{run_dir}: its validation set is empty: --set data.valid=SRC,REF")

@@ -18,9 +18,8 @@ from training.data.corpora import NamedSet, read_tests
 from training.data.sources import TextPair
 from training.files import replace_text
 from training.run.report import add_records, facts_of_run, peak_memory_mib
-from training.run.run_dir import read_validation
 from training.run.trainer import Run
-from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs
+from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs, read_validation
 
 log = logging.getLogger("training")
 
@@ -49,7 +48,7 @@ def evaluate_best(run: Run) -> None:
     translator = Translator(stored, device=str(run.group.device))
     pairs = encode_pairs(translator, run.corpus.valid[:N_EXAMPLES])
     texts = decode_pairs(translator, pairs, translator.decoding)
-    facts = facts_of_run(folder, name=folder.name, config=stored.model.config)
+    facts = facts_of_run(folder, record, name=folder.name, config=stored.model.config)
     try:
         tests = read_tests(data)
     except HubNMTError as error:

@@ -23,10 +23,9 @@ from hubnmt.checkpoint.files import (
     read_json,
 )
 from hubnmt.config import ModelConfig
-from hubnmt.errors import InputError
 from training.files import replace_text, reporting_full_disk
 from training.run.finetune import describe_pretrained
-from training.run.run_dir import KeptModel, read_validation
+from training.run.run_dir import KeptModel
 
 try:  # TensorBoard is optional
     from torch.utils.tensorboard import SummaryWriter
@@ -206,24 +205,18 @@ SAME_NAME = ("title", "license", "data", "data_license", "limits", "bias", "cita
 
 def facts_of_run(
     run_dir: Path,
+    validation: Mapping[str, Any],
     *,
     name: str,
     config: ModelConfig,
     weights: KeptModel = "best",
-    taken: Mapping[str, Any] | None = None,
 ) -> CardFacts:
-    """Collect the card's contents that need no evaluation.
+    """Collect the contents of the card that are in the run's records.
 
-    `taken` is the record of the validation of the weights, by default the one stored with them.
-
-    Raises:
-        InputError: if the run has no validation yet.
+    `validation` is the record of the validation of the weights.
     """
     recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
     machine, card = read_json(run_dir / "machine.json"), recipe["card"]
-    taken = taken or read_validation(run_dir / weights)
-    if taken is None:
-        raise InputError(f"{run_dir}: no validation yet; resume the run")
     dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
     data = recipe["data"]
     datasets = [part.get("dataset") for part in (data, *data["corpora"].values())]
@@ -241,7 +234,7 @@ def facts_of_run(
         f"dropped: {dropped or 'none'}.",
         training={
             "started from": started_from or None,
-            **_training_facts(recipe, machine, taken, weights=weights),
+            **_training_facts(recipe, machine, validation, weights=weights),
         },
         started_from=started_from,
         base_model=pretrained["name"] if pretrained.get("commit") else "",
@@ -249,19 +242,23 @@ def facts_of_run(
 
 
 def _training_facts(
-    recipe: Mapping[str, Any], machine: Mapping[str, Any], taken: Mapping[str, Any], *, weights: str
+    recipe: Mapping[str, Any],
+    machine: Mapping[str, Any],
+    validation: Mapping[str, Any],
+    *,
+    weights: str,
 ) -> dict[str, Any]:
     """Return the records of the run and of the chosen weights."""
-    is_trained = taken["step"] > 0
+    is_trained = validation["step"] > 0
     return {
         "machine": f"{machine['device']}, {machine['dtype']}",
-        f"minutes until the {weights} weights": round(taken["minutes"], 1),
-        f"steps until the {weights} weights": taken["step"],
+        f"minutes until the {weights} weights": round(validation["minutes"], 1),
+        f"steps until the {weights} weights": validation["step"],
         "weights": describe_average(recipe["run"])
         if is_trained
         else "those of the pretrained model: no validation improved on it",
-        "validation, greedy": f"BLEU {taken['bleu']:.2f} "
-        f"(`{taken['bleu_signature']}`), loss {taken['dev_loss']:.3f} nats per token",
+        "validation, greedy": f"BLEU {validation['bleu']:.2f} "
+        f"(`{validation['bleu_signature']}`), loss {validation['dev_loss']:.3f} nats per token",
         "seed": recipe["run"]["seed"],
         "versions": f"hubnmt {machine['hubnmt']}, torch {machine['torch']}",
     }

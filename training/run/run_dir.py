@@ -33,7 +33,6 @@ log = logging.getLogger("training")
 
 STATE_FILE = "state.pt"
 LOCK_FILE = ".lock"
-VALIDATION_FILE = "validation.json"
 STATUS_FILE = "status.json"
 KeptModel = Literal["best", "last"]
 FREE_ON_RESUME = {
@@ -115,18 +114,6 @@ def check_unused(folder: Path) -> None:
             f"{folder} already holds a run: resume it with --resume {shlex.quote(str(folder))}, "
             "or choose another --set run.name=NAME"
         )
-
-
-def read_validation(folder: Path) -> dict[str, Any] | None:
-    """Return the record of the validation that belongs to the weights in `best/` or `last/`.
-
-    It is stored with the weights, atomically; the state of the run is not, so after a power cut a
-    resumed run would lack the validation.
-    """
-    try:
-        return read_json(folder / VALIDATION_FILE)
-    except ModelFolderError:
-        return None
 
 
 @contextlib.contextmanager

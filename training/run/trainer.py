@@ -22,8 +22,8 @@ from training.optim.step import REMEDY, Stepper, StepStats, rate_at
 from training.run.budget import Budget, plan_run
 from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.report import RunReport, Throughput
-from training.run.run_dir import read_validation, remove_results
-from training.run.validation import Validator
+from training.run.run_dir import remove_results
+from training.run.validation import Validator, read_validation
 
 log = logging.getLogger("training")
 

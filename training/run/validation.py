@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import torch
 
 from hubnmt.checkpoint.card import write_card
-from hubnmt.checkpoint.files import repair_folder
+from hubnmt.checkpoint.files import read_json, repair_folder
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding import run_search
-from hubnmt.errors import InputError
+from hubnmt.errors import InputError, ModelFolderError
 from hubnmt.model import Transformer
 from hubnmt.text.characters import single_spaced
 from hubnmt.text.metrics import Scores, score_corpus
@@ -36,10 +36,11 @@ from training.files import reporting_full_disk
 from training.optim.loss import projected_cross_entropy
 from training.run.checkpoint import Progress, average, copy_weights, with_weights
 from training.run.report import RunReport, facts_of_run, peak_memory_mib
-from training.run.run_dir import VALIDATION_FILE, KeptModel, read_validation
+from training.run.run_dir import KeptModel
 
 log = logging.getLogger("training")
 
+VALIDATION_FILE = "validation.json"
 USEFUL_BLEU = 5.0
 """BLEU from which on it, and not chrF, compares models."""
 CHUNK = 256
@@ -162,6 +163,18 @@ def measure_loss(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: i
     return float(total) / n_tokens
 
 
+def read_validation(folder: Path) -> dict[str, Any] | None:
+    """Return the record of the validation that belongs to the weights in `best/` or `last/`.
+
+    It is stored with the weights, atomically; the state of the run is not, so after a power cut a
+    resumed run would lack the validation.
+    """
+    try:
+        return read_json(folder / VALIDATION_FILE)
+    except ModelFolderError:
+        return None
+
+
 class Validator:
     """Evaluates the model on the validation set and saves `best/` and `last/`."""
 
@@ -234,11 +247,7 @@ class Validator:
 
     def _save(self, name: KeptModel, stored: StoredModel, record: Mapping[str, Any]) -> None:
         facts = facts_of_run(
-            self._folder,
-            name=self._folder.name,
-            config=stored.model.config,
-            weights=name,
-            taken=record,
+            self._folder, record, name=self._folder.name, config=stored.model.config, weights=name
         )
         stored = dataclasses.replace(stored, card=write_card(facts))
         notes = {VALIDATION_FILE: json.dumps(dict(record), indent=2) + "\n"}

@@ -13,8 +13,8 @@ from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 from tests.runs import RunFarm, curve, differing, read_metrics, same_models, score_as, stop_at
 from training.run.finetune import public_name
-from training.run.run_dir import read_validation
 from training.run.trainer import Run, seed_everything
+from training.run.validation import read_validation
 
 load = Translator.from_pretrained
 

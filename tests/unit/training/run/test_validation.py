@@ -10,8 +10,7 @@ from hubnmt.config import DecodingConfig
 from hubnmt.translator import Translator
 from tests.runs import RunFarm, differing, score_as
 from training.run.checkpoint import average
-from training.run.run_dir import read_validation
-from training.run.validation import Evaluation, encode_pairs, evaluate
+from training.run.validation import Evaluation, encode_pairs, evaluate, read_validation
 
 PAIRS = [
     ("Ein Hund rennt.", "A dog is running in the snow."),
