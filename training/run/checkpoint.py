@@ -23,8 +23,8 @@ from hubnmt.model.transformer import rename_weights
 from training.data.loader import Position
 from training.files import replace_file
 from training.optim.step import Stepper
-from training.run.run_dir import STATE_FILE
 
+STATE_FILE = "state.pt"
 SNAPSHOT_FOLDER = "snapshots"
 
 Weights = dict[str, Tensor]

@@ -28,10 +28,10 @@ from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from training.config.recipe import RunConfig, load_recipe
 from training.files import replace_text, reporting_full_disk
+from training.run.checkpoint import STATE_FILE
 
 log = logging.getLogger("training")
 
-STATE_FILE = "state.pt"
 LOCK_FILE = ".lock"
 STATUS_FILE = "status.json"
 KeptModel = Literal["best", "last"]
