@@ -36,7 +36,7 @@ class CleanPair(NamedTuple):
     tgt: str
 
 
-class NamedSet(NamedTuple):
+class TestSet(NamedTuple):
     """A test set."""
 
     name: str
@@ -67,7 +67,7 @@ def _read(corpus: CorpusConfig, config: DataConfig) -> Iterator[TextPair]:
     return read_corpus(corpus, src_lang=config.src_lang, tgt_lang=config.tgt_lang)
 
 
-def read_tests(config: DataConfig) -> list[NamedSet]:
+def read_tests(config: DataConfig) -> list[TestSet]:
     """Return the test sets of a recipe; each group of files is one.
 
     Raises:
@@ -89,9 +89,7 @@ def read_tests(config: DataConfig) -> list[NamedSet]:
             if any(tidy(text) == INVALID for pair in pairs for text in pair):
                 raise InputError(f"{where}: contains a lone surrogate; remove it")
             dataset = None if files else corpus.dataset
-            tests.append(
-                NamedSet(name, dataset, [(src.strip(), tgt.strip()) for src, tgt in pairs])
-            )
+            tests.append(TestSet(name, dataset, [(src.strip(), tgt.strip()) for src, tgt in pairs]))
     return tests
 
 

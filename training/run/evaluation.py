@@ -14,7 +14,7 @@ from hubnmt.checkpoint.folder import load_model
 from hubnmt.errors import HubNMTError
 from hubnmt.text.metrics import score_corpus, sentence_chrf
 from hubnmt.translator import Translator
-from training.data.corpora import NamedSet, read_tests
+from training.data.corpora import TestSet, read_tests
 from training.data.sources import TextPair
 from training.files import replace_text
 from training.run.report import add_records, facts_of_run, peak_memory_mib
@@ -91,7 +91,7 @@ def add_measured(
     translator: Translator,
     pairs: HeldOutPairs,
     texts: Sequence[str],
-    tests: Iterable[NamedSet],
+    tests: Iterable[TestSet],
 ) -> CardFacts:
     """Add examples of the validation set, the mean tokens per word, and scores of the test sets.
 
