@@ -112,16 +112,16 @@ class Stepper:
             model.parameters(), settings.lr, BETAS, weight_decay=0.0, fused=True
         )
         self.batch_loss = BatchLoss(model, settings.label_smoothing)
-        self._reduced_loss: nn.Module = self.batch_loss
+        self._synced_loss: nn.Module = self.batch_loss
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[None]:
         """Exchange gradients between the processes; afterwards nothing refers to their group."""
-        self._reduced_loss = self.group.wrap(self.batch_loss)
+        self._synced_loss = self.group.wrap(self.batch_loss)
         try:
             yield
         finally:
-            self._reduced_loss = self.batch_loss
+            self._synced_loss = self.batch_loss
 
     def run(
         self,
@@ -150,7 +150,7 @@ class Stepper:
             total = torch.zeros((), device=self.group.device)
             for number, batch in enumerate(batches, 1):
                 is_last = number == len(batches)
-                with self.group.accumulating(self._reduced_loss, is_last=is_last):
+                with self.group.accumulating(self._synced_loss, is_last=is_last):
                     total += self._accumulate(batch, n_tokens)
             self.group.sum(total)
             # 3. Clip the gradients; the norm is that before.
@@ -189,7 +189,7 @@ class Stepper:
         """Add the gradients of one batch; return its summed loss."""
         is_mixed = self.dtype is not torch.float32
         with torch.autocast(self.group.device.type, self.dtype, enabled=is_mixed):
-            loss: Tensor = self._reduced_loss(batch)
+            loss: Tensor = self._synced_loss(batch)
         # The gradients are averaged over the processes, but their sum is wanted.
         (loss * self.group.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss.detach()
