@@ -34,7 +34,7 @@ from training.command import make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
 from training.data.corpora import read_tests, read_valid
 from training.run.evaluation import add_measured, push_command
-from training.run.report import add_records, facts_of_run
+from training.run.report import copy_records, facts_of_run
 from training.run.run_dir import KeptModel
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs, read_validation
 
@@ -92,7 +92,7 @@ def finish(
     training = {**facts.training, **aligned, **stored_as}
     facts = dataclasses.replace(facts, config=stored.model.config, training=training)
     save_model(dest, dataclasses.replace(stored, card=write_card(facts)))
-    add_records(run_dir, dest)
+    copy_records(run_dir, dest)
     records = [
         {"beam_size": trial.beam_size, "length_penalty": trial.length_penalty, "bleu": bleu}
         for trial, (bleu, _) in trials.items()

@@ -17,7 +17,7 @@ from hubnmt.translator import Translator
 from training.data.corpora import TestSet, read_tests
 from training.data.sources import TextPair
 from training.files import replace_text
-from training.run.report import add_records, facts_of_run, peak_memory_mib
+from training.run.report import copy_records, facts_of_run, peak_memory_mib
 from training.run.trainer import Run
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs, read_validation
 
@@ -61,7 +61,7 @@ def evaluate_best(run: Run) -> None:
     facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
     replace_text(best / CARD, write_card(facts))
     log.info("model card: %s", best / CARD)
-    add_records(folder, best)
+    copy_records(folder, best)
     _log_next_commands(run, record, failure)
 
 

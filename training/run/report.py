@@ -131,7 +131,7 @@ def _table_step(table: str) -> float:
     return float(number.group(1).replace(",", "")) if number else math.inf
 
 
-def add_records(run_dir: Path, model_folder: Path) -> None:
+def copy_records(run_dir: Path, model_folder: Path) -> None:
     """Copy metrics, sample translations and TensorBoard events of a run into a model folder.
 
     Metrics and samples above the limit are subsampled evenly, larger events are left out.

@@ -22,7 +22,7 @@ from tests.lexicon import LEXICON, invent_pairs
 from training import finish as finishing
 from training.finish import choose_head, link_words, main
 from training.run.evaluation import evaluate_best
-from training.run.report import add_records
+from training.run.report import copy_records
 from training.run.validation import encode_pairs
 from training.train import Run
 
@@ -154,7 +154,7 @@ def test_the_page_shows_how_a_model_of_the_hub_was_trained(
     farm_run: Run, hub: HubServer, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
-    add_records(folder, folder / "best")
+    copy_records(folder, folder / "best")
     push(folder / "best", REPO)
     board = hub.repo(REPO).files()["runs/events.out.tfevents.hubnmt"]
     assert b"valid/bleu" in board
