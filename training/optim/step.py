@@ -33,7 +33,7 @@ BETAS = (0.9, 0.98)
 REMEDY = "lower optimizer.lr or raise optimizer.warmup_steps"
 WARMUP_SHARE = 0.1
 """Share of the budget in which `linear` warms up, unless `warmup_steps` is set."""
-_SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 class StepStats(NamedTuple):
@@ -202,7 +202,7 @@ class Stepper:
         except (RuntimeError, MemoryError) as error:
             if not (
                 isinstance(error, (torch.OutOfMemoryError, MemoryError))
-                or any(sign in str(error) for sign in _SIGNS)
+                or any(sign in str(error) for sign in _OUT_OF_MEMORY)
             ):
                 raise
             tokens, accumulate = self.settings.batch_tokens, self.settings.accumulate
