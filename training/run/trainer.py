@@ -93,7 +93,7 @@ class Run:
             ModelFolderError: if the disk is full; the last saved state stays valid.
         """
         group, first_step = self.group, self.progress.step
-        group.run_on_rank0(self._open_report)
+        group.run_on_rank0(self._open_outputs)
         self._budget = Budget(self.config.run, self.progress)
         bar = progress_bar("training", initial=first_step, unit="step", disable=not group.is_rank0)
         try:
@@ -165,7 +165,7 @@ class Run:
             elif progress.step % settings.save_every == 0:
                 self._save()
 
-    def _open_report(self) -> None:
+    def _open_outputs(self) -> None:
         step = -1 if self._needs_initial_validation() else self.progress.step
         self._report = RunReport(self.folder, step=step)
         self._validator = Validator(self.config, self.folder, self.corpus, self._report)
@@ -216,7 +216,7 @@ class Run:
 
         def validate() -> int:
             began = time.monotonic()
-            assert self._validator is not None, "set by _open_report on rank 0"
+            assert self._validator is not None, "set by _open_outputs on rank 0"
             try:
                 self._validator.validate(self.model, progress)
             except FloatingPointError as error:
