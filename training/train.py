@@ -30,11 +30,11 @@ from training.run.evaluation import evaluate_best
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.run_dir import (
     check_unused,
-    load_settings,
     lock_folder,
     lock_turn,
     make_folder,
     record_start,
+    resolve_recipe,
     write_status,
 )
 from training.run.trainer import Run
@@ -86,7 +86,7 @@ def run(
         HubNMTError: if the settings, the data or the run folder cannot be used.
         FloatingPointError: if the loss or the gradient is not finite.
     """
-    config, all_overrides = load_settings(recipe, overrides=overrides, resume=resume)
+    config, all_overrides = resolve_recipe(recipe, overrides=overrides, resume=resume)
     folder = resume or Path(config.run.folder, config.run.name)
     n_threads = torch.get_num_threads()
     torch.set_num_threads(config.run.n_threads or n_threads)

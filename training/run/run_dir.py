@@ -46,7 +46,7 @@ FREE_ON_RESUME = {
 what it learns."""
 
 
-def load_settings(
+def resolve_recipe(
     recipe: Path | None, *, overrides: Sequence[str], resume: Path | None
 ) -> tuple[RunConfig, list[str]]:
     """Read the recipe and apply the overrides, including those a resumed run was started with.
