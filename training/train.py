@@ -22,7 +22,7 @@ from types import FrameType
 import torch
 
 from training.command import make_parser, run_command
-from training.config.recipe import RunConfig, load_recipe
+from training.config.recipe import Recipe, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
 from training.run.checkpoint import put_weights
@@ -115,9 +115,7 @@ def run(
     return current
 
 
-def _resume(
-    config: RunConfig, folder: Path, group: ProcessGroup, locks: contextlib.ExitStack
-) -> Run:
+def _resume(config: Recipe, folder: Path, group: ProcessGroup, locks: contextlib.ExitStack) -> Run:
     """Lock the folder of a run, prepare its data and restore its state."""
 
     def prepare() -> Corpus:
@@ -130,7 +128,7 @@ def _resume(
 
 
 def _begin(
-    config: RunConfig,
+    config: Recipe,
     recipe: Path,
     overrides: Sequence[str],
     folder: Path,

@@ -10,7 +10,7 @@ import torch
 import hubnmt
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
-from training.config.recipe import RunConfig, load_recipe
+from training.config.recipe import Recipe, load_recipe
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
 from training.run.report import describe_average
@@ -26,7 +26,7 @@ FIXTURES = {
 }
 
 
-def load(name: str, *overrides: str) -> RunConfig:
+def load(name: str, *overrides: str) -> Recipe:
     return load_recipe(FOLDER / f"{name}.toml", overrides)
 
 

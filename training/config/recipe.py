@@ -1,4 +1,4 @@
-"""Recipes: TOML files with `--set section.key=value` overrides, parsed into a `RunConfig`.
+"""Recipes: TOML files with `--set section.key=value` overrides, parsed into a `Recipe`.
 
 All mistakes in a recipe are reported at once.
 """
@@ -54,7 +54,7 @@ class TokenizerConfig(FromDict):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class RunConfig:
+class Recipe:
     """A complete recipe, one field per TOML section."""
 
     run: RunSettings
@@ -95,7 +95,7 @@ SECTIONS: dict[str, type[FromDict]] = {
 
 def load_recipe(
     recipe: Path | Tables, overrides: Sequence[str] = (), *, inherited: Tables | None = None
-) -> RunConfig:
+) -> Recipe:
     """Read a recipe, apply overrides (`section.key=value`) and validate it.
 
     Args:
@@ -172,10 +172,10 @@ def inherit(tables: dict[str, Any], inherited: Tables) -> list[str]:
     ]
 
 
-def parse_recipe(tables: Mapping[str, Any], *, where: str, is_complete: bool = False) -> RunConfig:
+def parse_recipe(tables: Mapping[str, Any], *, where: str, is_complete: bool = False) -> Recipe:
     """Validate the sections of a recipe, which a pretrained model may still complete."""
-    known = {field.name for field in dataclasses.fields(RunConfig)}
-    problems = find_problems(RunConfig, {key: tables[key] for key in tables if key not in known})
+    known = {field.name for field in dataclasses.fields(Recipe)}
+    problems = find_problems(Recipe, {key: tables[key] for key in tables if key not in known})
     problems = [problem for problem in problems if "is missing" not in problem]
     sections: dict[str, Any] = {}
     for name, cls in SECTIONS.items():
@@ -193,7 +193,7 @@ def parse_recipe(tables: Mapping[str, Any], *, where: str, is_complete: bool = F
         DecodingConfig.from_dict(sections["decoding"], where="[decoding]")
     if problems:
         raise ConfigError(f"{where}: {'; '.join(problems)}")
-    return RunConfig(**sections)
+    return Recipe(**sections)
 
 
 def _model_problems(

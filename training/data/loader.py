@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hubnmt.errors import ConfigError
 from hubnmt.text.tokenizer import Tokenizer
-from training.config.recipe import RunConfig
+from training.config.recipe import Recipe
 from training.data.batching import (
     Batch,
     Pair,
@@ -96,7 +96,7 @@ class Loader:
     processes and `accumulate` divided by n, each optimizer step uses the same batches.
     """
 
-    def __init__(self, config: RunConfig, corpus: Corpus, group: ProcessGroup) -> None:
+    def __init__(self, config: Recipe, corpus: Corpus, group: ProcessGroup) -> None:
         """Start at the first batch."""
         self._corpus = corpus
         self._group = group

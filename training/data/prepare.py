@@ -21,7 +21,7 @@ from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES, Tokenizer, Tokenizers
 from hubnmt.text.tokenizer_file import WORD_PATTERN
 from training.command import progress_bar
 from training.config.data import DataConfig
-from training.config.recipe import RunConfig
+from training.config.recipe import Recipe
 from training.data.batching import PairDataset, write_pairs
 from training.data.cleaning import CleaningReport, is_broken
 from training.data.corpora import content_key, read_clean, read_tests, read_valid
@@ -60,7 +60,7 @@ class Corpus:
 
 
 def prepare_corpus(
-    config: RunConfig, folder: Path | None, pretrained: Tokenizers | None = None
+    config: Recipe, folder: Path | None, pretrained: Tokenizers | None = None
 ) -> Corpus:
     """Prepare the data of a run, using the cache.
 
@@ -134,7 +134,7 @@ def _check_content(run_folder: Path, content: str) -> None:
         )
 
 
-def _clean_texts(config: RunConfig, content: str) -> tuple[Path, CleaningReport]:
+def _clean_texts(config: Recipe, content: str) -> tuple[Path, CleaningReport]:
     """Return the cache entry of the cleaned texts, and its report."""
 
     def build(folder: Path) -> None:
@@ -159,7 +159,7 @@ def _read_texts(folder: Path) -> Iterator[list[str]]:
             yield line[:-1].split("\t")
 
 
-def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers, *, n_pairs: int) -> PairDataset:
+def _encode(config: Recipe, texts: Path, tokenizers: Tokenizers, *, n_pairs: int) -> PairDataset:
     """Return the token ids of all pairs within the length limit."""
     max_tokens = config.data.max_tokens
 
@@ -182,7 +182,7 @@ def _encode(config: RunConfig, texts: Path, tokenizers: Tokenizers, *, n_pairs: 
 
 
 def _load_tokenizers(
-    config: RunConfig, texts: Path, folder: Path | None, pretrained: Tokenizers | None
+    config: Recipe, texts: Path, folder: Path | None, pretrained: Tokenizers | None
 ) -> Tokenizers:
     """Return the tokenizers of the pretrained model or in the run's folder, else learned ones."""
     if pretrained and config.run.pretrained_part == "model":
@@ -209,7 +209,7 @@ def _digest(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def cached(config: RunConfig, key: str, build: Callable[[Path], None]) -> Path:
+def cached(config: Recipe, key: str, build: Callable[[Path], None]) -> Path:
     """Return the cache entry of a key; `build` writes its files if it is missing.
 
     Raises:

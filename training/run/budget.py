@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from training.config.recipe import RunConfig
+from training.config.recipe import Recipe
 from training.config.run import RunSettings
 from training.data.loader import Loader
 from training.data.prepare import Corpus
@@ -68,7 +68,7 @@ class Budget:
         return self._progress.seconds * (1 / used - 1)
 
 
-def plan_run(config: RunConfig, corpus: Corpus, stepper: Stepper) -> RunConfig:
+def plan_run(config: Recipe, corpus: Corpus, stepper: Stepper) -> Recipe:
     """Choose threads and batch size where the recipe leaves them open; log what fits the budget.
 
     The speed is measured on rank 0; random generators are left as they were.
@@ -86,7 +86,7 @@ def plan_run(config: RunConfig, corpus: Corpus, stepper: Stepper) -> RunConfig:
     return dataclasses.replace(_with_batch(config, batch_tokens), run=settings)
 
 
-def choose_threads(config: RunConfig, corpus: Corpus, stepper: Stepper) -> int:
+def choose_threads(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
     """Set and return 1 thread if that is faster on this machine, unless the number is given."""
     n_threads = torch.get_num_threads()
     if config.run.n_threads or stepper.group.device.type != "cpu" or n_threads == 1:
@@ -103,7 +103,7 @@ def choose_threads(config: RunConfig, corpus: Corpus, stepper: Stepper) -> int:
     return fastest
 
 
-def fit_batches(config: RunConfig, corpus: Corpus, stepper: Stepper) -> int:
+def fit_batches(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
     """Return the batch size; log the steps and passes over the data that the budget allows."""
     optimizer, minutes, group = config.optimizer, config.run.max_minutes, stepper.group
     batch_tokens, n_steps = optimizer.batch_tokens or LARGEST_BATCH, config.run.max_steps
@@ -125,7 +125,7 @@ def fit_batches(config: RunConfig, corpus: Corpus, stepper: Stepper) -> int:
     return batch_tokens
 
 
-def measure_pass(sized: RunConfig, corpus: Corpus, stepper: Stepper, *, limit_s: float) -> float:
+def measure_pass(sized: Recipe, corpus: Corpus, stepper: Stepper, *, limit_s: float) -> float:
     """Return the mean seconds of a forward and backward pass, without the first."""
     stepper.settings = sized.optimizer  # named if memory runs out
     loader = Loader(sized, corpus, ProcessGroup(stepper.group.device))
@@ -144,6 +144,6 @@ def choose_batch(n_tokens: float) -> int:
     return next((size for size in sizes if n_tokens / size >= MIN_STEPS), SMALLEST_BATCH)
 
 
-def _with_batch(config: RunConfig, batch_tokens: int) -> RunConfig:
+def _with_batch(config: Recipe, batch_tokens: int) -> Recipe:
     optimizer = dataclasses.replace(config.optimizer, batch_tokens=batch_tokens)
     return dataclasses.replace(config, optimizer=optimizer)

@@ -13,7 +13,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.hub.client import parse_reference
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator
-from training.config.recipe import FROM_TOKENIZER, RunConfig, Tables
+from training.config.recipe import FROM_TOKENIZER, Recipe, Tables
 from training.run.checkpoint import Weights
 
 _OF_ENCODER = (
@@ -37,7 +37,7 @@ class Pretrained:
     """By name; those that are absent keep their random initial values."""
     part: str = "model"
 
-    def settings(self, config: RunConfig) -> Tables:
+    def settings(self, config: Recipe) -> Tables:
         """Return its `[model]` and `[tokenizer]`, in the format of a recipe.
 
         The alignment head is not among them: it was chosen on other data.

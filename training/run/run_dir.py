@@ -26,7 +26,7 @@ import hubnmt
 from hubnmt.checkpoint.files import METRICS, SAMPLES, read_json
 from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
-from training.config.recipe import RunConfig, load_recipe
+from training.config.recipe import Recipe, load_recipe
 from training.files import replace_text, reporting_full_disk
 from training.run.checkpoint import STATE_FILE
 
@@ -48,7 +48,7 @@ what it learns."""
 
 def resolve_recipe(
     recipe: Path | None, *, overrides: Sequence[str], resume: Path | None
-) -> tuple[RunConfig, list[str]]:
+) -> tuple[Recipe, list[str]]:
     """Read the recipe and apply the overrides, including those a resumed run was started with.
 
     A resumed run needs no recipe. Overrides given on resuming apply to that session only.
@@ -169,7 +169,7 @@ def write_status(folder: Path, state: str) -> None:
 
 def record_start(
     folder: Path,
-    config: RunConfig,
+    config: Recipe,
     *,
     overrides: Sequence[str],
     device: torch.device,

@@ -14,7 +14,7 @@ from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from hubnmt.model import Transformer
 from training.command import progress_bar
-from training.config.recipe import RunConfig
+from training.config.recipe import Recipe
 from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
@@ -33,7 +33,7 @@ class Run:
 
     def __init__(
         self,
-        config: RunConfig,
+        config: Recipe,
         folder: Path,
         corpus: Corpus,
         group: ProcessGroup,

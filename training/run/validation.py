@@ -28,7 +28,7 @@ from hubnmt.text.characters import single_spaced
 from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.translator import Translator
 from training.command import progress_bar
-from training.config.recipe import RunConfig
+from training.config.recipe import Recipe
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch
 from training.data.prepare import Corpus
 from training.data.sources import TextPair
@@ -178,7 +178,7 @@ def read_validation(folder: Path) -> dict[str, Any] | None:
 class Validator:
     """Evaluates the model on the validation set and saves `best/` and `last/`."""
 
-    def __init__(self, config: RunConfig, folder: Path, corpus: Corpus, report: RunReport) -> None:
+    def __init__(self, config: Recipe, folder: Path, corpus: Corpus, report: RunReport) -> None:
         """Load the record of `best/`."""
         self._settings = config.run
         self._batch_tokens = config.optimizer.batch_tokens

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hubnmt.errors import ConfigError
-from training.config.recipe import RunConfig, apply_override, load_recipe, parse_recipe
+from training.config.recipe import Recipe, apply_override, load_recipe, parse_recipe
 
 MINIMAL: dict[str, Any] = {
     "run": {"name": "test"},
@@ -13,7 +13,7 @@ MINIMAL: dict[str, Any] = {
 }
 
 
-def parse(**sections: Any) -> RunConfig:
+def parse(**sections: Any) -> Recipe:
     """Parse the minimal recipe with some keys of its sections changed."""
     tables = {
         name: MINIMAL.get(name, {}) | sections.get(name, {}) for name in {*MINIMAL, *sections}
@@ -21,7 +21,7 @@ def parse(**sections: Any) -> RunConfig:
     return parse_recipe(tables, where="recipe.toml")
 
 
-def override(*overrides: str) -> RunConfig:
+def override(*overrides: str) -> Recipe:
     """Parse the minimal recipe after `--set`."""
     tables = {name: dict(values) for name, values in MINIMAL.items()}
     for each in overrides:

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from hubnmt.errors import InputError
-from training.config.recipe import RunConfig, load_recipe
+from training.config.recipe import Recipe, load_recipe
 from training.data.prepare import cached, prepare_corpus
 
 
 @pytest.fixture
-def config(farm_recipe: Path, farm_options, tmp_path: Path) -> RunConfig:
+def config(farm_recipe: Path, farm_options, tmp_path: Path) -> Recipe:
     return load_recipe(farm_recipe, farm_options(tmp_path))
 
 
 def test_the_vocabulary_is_learned_from_the_training_texts_alone(
-    config: RunConfig, farm_recipe: Path, farm_options, tmp_path: Path
+    config: Recipe, farm_recipe: Path, farm_options, tmp_path: Path
 ) -> None:
     strange = tmp_path / "strange.txt"
     strange.write_text("qxqxqx qxqxqx\n" * 50, encoding="utf-8")
@@ -45,7 +45,7 @@ def write_hello(folder: Path) -> None:
     (folder / "hello.txt").write_text("hello", encoding="utf-8")
 
 
-def test_a_build_that_fails_leaves_nothing(config: RunConfig, tmp_path: Path) -> None:
+def test_a_build_that_fails_leaves_nothing(config: Recipe, tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         write_hello(folder)
         raise InputError("line 3 is odd")
