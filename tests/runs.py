@@ -17,11 +17,11 @@ from training.optim import step
 from training.optim.loss import LossSums
 from training.optim.step import Stepper
 from training.run import validation
-from training.run.trainer import Run
+from training.run.trainer import Trainer
 
 FarmOptions = Callable[..., list[str]]
-RunFarm = Callable[..., Run]
-MakeRun = Callable[..., Run]
+RunFarm = Callable[..., Trainer]
+MakeRun = Callable[..., Trainer]
 
 
 def as_flags(settings: Iterable[str]) -> list[str]:
@@ -56,7 +56,9 @@ def read_samples(folder: Path) -> list[list[tuple[str, str]]]:
     return [[tuple(row.split(" | ")[:2]) for row in table] for table in rows]  # type: ignore[misc]
 
 
-def differing(run: Run | Translator, other: Run | Translator | Mapping[str, Tensor]) -> list[str]:
+def differing(
+    run: Trainer | Translator, other: Trainer | Translator | Mapping[str, Tensor]
+) -> list[str]:
     """Name the weights that are not the same to the last bit."""
     theirs = other if isinstance(other, Mapping) else dict(other.model.named_parameters())
     return [name for name, w in run.model.named_parameters() if not w.equal(theirs[name])]

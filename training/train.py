@@ -37,7 +37,7 @@ from training.run.run_dir import (
     resolve_recipe,
     write_status,
 )
-from training.run.trainer import Run
+from training.run.trainer import Trainer
 
 log = logging.getLogger("training")
 
@@ -79,7 +79,7 @@ def run(
     *,
     overrides: Sequence[str] = (),
     resume: Path | None = None,
-) -> Run:
+) -> Trainer:
     """Prepare the data, train, and evaluate the result.
 
     Raises:
@@ -95,27 +95,29 @@ def run(
         with contextlib.ExitStack() as locks:
             # 1. Prepare the data, build the model, and set or restore its state.
             if resume:
-                current = _resume(config, folder, group, locks)
+                trainer = _resume(config, folder, group, locks)
                 command = _resume_command(folder, recipe, overrides)
             else:
-                current = _begin(config, recipe or Path(), all_overrides, folder, group, locks)
+                trainer = _begin(config, recipe or Path(), all_overrides, folder, group, locks)
                 command = _resume_command(folder, None, ())  # the folder has the arguments
             # 2. Train.
             group.run_on_rank0(lambda: write_status(folder, "training"))
-            with _stop_gracefully(current, command):
-                current.train()
+            with _stop_gracefully(trainer, command):
+                trainer.train()
             # 3. Evaluate the best model.
-            if not current.must_stop:
-                group.run_on_rank0(lambda: evaluate_best(current))
-            state = "paused" if current.must_stop else "finished"
+            if not trainer.must_stop:
+                group.run_on_rank0(lambda: evaluate_best(trainer))
+            state = "paused" if trainer.must_stop else "finished"
             group.run_on_rank0(lambda: write_status(folder, state))
     finally:
         group.leave()
         torch.set_num_threads(n_threads)  # the setting is global to the process
-    return current
+    return trainer
 
 
-def _resume(config: Recipe, folder: Path, group: ProcessGroup, locks: contextlib.ExitStack) -> Run:
+def _resume(
+    config: Recipe, folder: Path, group: ProcessGroup, locks: contextlib.ExitStack
+) -> Trainer:
     """Lock the folder of a run, prepare its data and restore its state."""
 
     def prepare() -> Corpus:
@@ -124,7 +126,7 @@ def _resume(config: Recipe, folder: Path, group: ProcessGroup, locks: contextlib
         return prepare_corpus(config, folder)
 
     corpus = group.run_rank0_first(prepare, lambda: prepare_corpus(config, folder))
-    return Run(config, folder, corpus, group, resume=True)
+    return Trainer(config, folder, corpus, group, resume=True)
 
 
 def _begin(
@@ -134,7 +136,7 @@ def _begin(
     folder: Path,
     group: ProcessGroup,
     locks: contextlib.ExitStack,
-) -> Run:
+) -> Trainer:
     """Prepare the data of a new run, make and lock its folder, and plan it."""
     # 1. Load the pretrained model, whose settings complete the recipe.
     group.run_on_rank0(lambda: check_unused(folder))
@@ -159,16 +161,16 @@ def _begin(
 
     corpus = group.run_rank0_first(prepare, lambda: prepare_corpus(config, folder))
     # 3. Build the model, choose what the recipe leaves open, and record the run.
-    current = Run(config, folder, corpus, group)
+    trainer = Trainer(config, folder, corpus, group)
     if start:
-        put_weights(current.model, {**current.model.state_dict(), **start.weights})
+        put_weights(trainer.model, {**trainer.model.state_dict(), **start.weights})
     origin = start.record() if start else None
     group.run_on_rank0(
         lambda: record_start(
-            folder, current.config, overrides=overrides, device=group.device, pretrained=origin
+            folder, trainer.config, overrides=overrides, device=group.device, pretrained=origin
         )
     )
-    return current
+    return trainer
 
 
 def _resume_command(folder: Path, recipe: Path | None, overrides: Sequence[str]) -> str:
@@ -180,7 +182,7 @@ def _resume_command(folder: Path, recipe: Path | None, overrides: Sequence[str])
 
 
 @contextlib.contextmanager
-def _stop_gracefully(current: Run, command: str) -> Iterator[None]:
+def _stop_gracefully(trainer: Trainer, command: str) -> Iterator[None]:
     """Stop after the current step on the first Ctrl-C or SIGTERM, at once on the second."""
     first: list[float] = []
 
@@ -191,7 +193,7 @@ def _stop_gracefully(current: Run, command: str) -> Iterator[None]:
         elif not first:
             first.append(time.monotonic())
             log.warning("stopping after this step; resume with: %s", command)
-            current.must_stop = True
+            trainer.must_stop = True
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -14,7 +14,7 @@ from training.config.recipe import Recipe, load_recipe
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
 from training.run.report import describe_average
-from training.run.trainer import Run
+from training.run.trainer import Trainer
 from training.toy import write_corpus
 
 FOLDER = Path(__file__).parents[2] / "training" / "recipes"
@@ -100,7 +100,7 @@ def test_a_recipe_explains_itself_and_takes_a_step_with_local_files_and_no_netwo
     )
     corpus = prepare_corpus(config, None)
     assert min(corpus.train.counts) > 0
-    run = Run(config, tmp_path, corpus, ProcessGroup(torch.device("cpu")))
+    run = Trainer(config, tmp_path, corpus, ProcessGroup(torch.device("cpu")))
     before = run.model.output_proj.weight.detach().clone()
     numbers = run.stepper.run(run.loader.take(1).batches, lr=1e-3)
     outcome = run.stepper.read(numbers, step=1)

@@ -18,7 +18,7 @@ from training.data.corpora import TestSet, read_tests
 from training.data.sources import TextPair
 from training.files import replace_text
 from training.run.report import copy_records, facts_of_run, peak_memory_mib
-from training.run.trainer import Run
+from training.run.trainer import Trainer
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs, read_validation
 
 log = logging.getLogger("training")
@@ -28,12 +28,12 @@ N_EXAMPLES = 500
 """Validation pairs from which `evaluate_best` picks the good and bad examples of the card."""
 
 
-def evaluate_best(run: Run) -> None:
+def evaluate_best(trainer: Trainer) -> None:
     """Evaluate `best/` on the recipe's test sets, write its card, and say what to do next.
 
     A test set that cannot be used is only reported: the run has ended, and its model is stored.
     """
-    folder, best = run.folder, run.folder / "best"
+    folder, best = trainer.folder, trainer.folder / "best"
     record = read_validation(best)
     if record is None:
         log.info("no validation yet, so there is no best model; resume the run")
@@ -41,12 +41,12 @@ def evaluate_best(run: Run) -> None:
     log.info(
         "best validation BLEU %.2f  chrF %.2f at step %d; peak memory %.0f MiB",
         *(record["bleu"], record["chrf"], record["step"]),
-        peak_memory_mib(run.group.device),
+        peak_memory_mib(trainer.group.device),
     )
     # 1. Measure.
-    stored, data = load_model(best), run.config.data
-    translator = Translator(stored, device=str(run.group.device))
-    pairs = encode_pairs(translator, run.corpus.valid[:N_EXAMPLES])
+    stored, data = load_model(best), trainer.config.data
+    translator = Translator(stored, device=str(trainer.group.device))
+    pairs = encode_pairs(translator, trainer.corpus.valid[:N_EXAMPLES])
     texts = decode_pairs(translator, pairs, translator.decoding)
     facts = facts_of_run(folder, record, name=folder.name, config=stored.model.config)
     try:
@@ -56,20 +56,20 @@ def evaluate_best(run: Run) -> None:
         tests = []
     facts = add_measured(facts, translator, pairs, texts, tests)
     # 2. Compare with translations that need no model; copies may be the task.
-    failure = explain_failure(record, run.corpus.valid, with_copies=data.drop_copies)
+    failure = explain_failure(record, trainer.corpus.valid, with_copies=data.drop_copies)
     # 3. Write the card and the record of the run.
     facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
     replace_text(best / CARD, write_card(facts))
     log.info("model card: %s", best / CARD)
     copy_records(folder, best)
-    _log_next_commands(run, record, failure)
+    _log_next_commands(trainer, record, failure)
 
 
-def _log_next_commands(run: Run, record: dict[str, Any], failure: str) -> None:
-    folder, settings = run.folder, run.config.run
+def _log_next_commands(trainer: Trainer, record: dict[str, Any], failure: str) -> None:
+    folder, settings = trainer.folder, trainer.config.run
     if failure:
         longer = f"run.max_steps={10 * settings.max_steps}"
-        if settings.max_minutes is not None and run.progress.step < settings.max_steps:
+        if settings.max_minutes is not None and trainer.progress.step < settings.max_steps:
             longer = f"run.max_minutes={10 * settings.max_minutes:g}"
         words = ["python", "-m", "training.train", "--resume", str(folder), "--set", longer]
         log.warning("%s Its translations are in %s.", failure, folder / "samples.md")

@@ -28,7 +28,7 @@ from training.run.validation import Validator, read_validation
 log = logging.getLogger("training")
 
 
-class Run:
+class Trainer:
     """State of one run and its training loop."""
 
     def __init__(

@@ -10,7 +10,7 @@ from training.config.recipe import load_recipe
 from training.data.prepare import prepare_corpus
 from training.distributed import ProcessGroup
 from training.run.run_dir import record_start
-from training.run.trainer import Run
+from training.run.trainer import Trainer
 from training.train import run
 
 
@@ -18,7 +18,7 @@ from training.train import run
 def run_farm(farm_recipe: Path, farm_options: FarmOptions) -> RunFarm:
     """Train in this process; the run folder is `folder/farm`."""
 
-    def train(folder: Path, *more: str, resume: bool = False) -> Run:
+    def train(folder: Path, *more: str, resume: bool = False) -> Trainer:
         overrides = farm_options(folder, *more)
         return run(farm_recipe, overrides=overrides, resume=folder / "farm" if resume else None)
 
@@ -26,7 +26,7 @@ def run_farm(farm_recipe: Path, farm_options: FarmOptions) -> RunFarm:
 
 
 @pytest.fixture(scope="session")
-def farm_run(run_farm: RunFarm, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def farm_run(run_farm: RunFarm, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
     """A finished run of 8 steps, to look at and not to change."""
     return run_farm(tmp_path_factory.mktemp("runs"))
 
@@ -35,13 +35,13 @@ def farm_run(run_farm: RunFarm, tmp_path_factory: pytest.TempPathFactory) -> Run
 def make_run(farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> MakeRun:
     """Build a run that has not begun: no dropout and no clipping unless the settings say so."""
 
-    def make(*more: str) -> Run:
+    def make(*more: str) -> Trainer:
         nothing = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dropout")]
         options = farm_options(tmp_path, *nothing, "optimizer.grad_clip_norm=0.0", *more)
         config = load_recipe(farm_recipe, options)
         corpus, group = prepare_corpus(config, None), ProcessGroup(torch.device("cpu"))
         corpus.save(tmp_path)
         record_start(tmp_path, config, overrides=[], device=group.device)
-        return Run(config, tmp_path, corpus, group)
+        return Trainer(config, tmp_path, corpus, group)
 
     return make

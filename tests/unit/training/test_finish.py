@@ -24,7 +24,7 @@ from training.finish import choose_head, link_words, main
 from training.run.evaluation import evaluate_best
 from training.run.report import copy_records
 from training.run.validation import encode_pairs
-from training.train import Run
+from training.train import Trainer
 
 Finish = Callable[..., Path]
 
@@ -37,7 +37,7 @@ def _few_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run_dir(farm_run: Run, tmp_path: Path, test_pair: str) -> Path:
+def run_dir(farm_run: Trainer, tmp_path: Path, test_pair: str) -> Path:
     """A copy of a finished run whose recipe has a test set; it may be changed."""
     folder = Path(shutil.copytree(farm_run.folder, tmp_path / "run"))
     recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
@@ -137,7 +137,7 @@ def test_a_mistake_is_refused_without_a_traceback(
 
 
 def test_a_model_that_has_learned_nothing_is_not_offered(
-    farm_run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    farm_run: Trainer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ended = copy.copy(farm_run)
     ended.folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
@@ -151,7 +151,7 @@ def test_a_model_that_has_learned_nothing_is_not_offered(
 
 
 def test_the_page_shows_how_a_model_of_the_hub_was_trained(
-    farm_run: Run, hub: HubServer, tmp_path: Path
+    farm_run: Trainer, hub: HubServer, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
     copy_records(folder, folder / "best")

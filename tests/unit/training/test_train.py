@@ -9,12 +9,12 @@ from hubnmt import Translator
 from hubnmt.errors import ConfigError, HubNMTError
 from tests.runs import FarmOptions, RunFarm, as_flags, break_at, differing, stop_at
 from training.run.run_dir import lock_folder
-from training.run.trainer import Run
+from training.run.trainer import Trainer
 from training.train import main
 
 
 def test_ctrl_c_ends_the_run_after_the_step_and_says_how_to_go_on(
-    farm_run: Run,
+    farm_run: Trainer,
     run_farm: RunFarm,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -37,7 +37,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_state(
     farm_recipe: Path,
     farm_options: FarmOptions,
     run_farm: RunFarm,
-    farm_run: Run,
+    farm_run: Trainer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

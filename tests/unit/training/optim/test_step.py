@@ -12,20 +12,20 @@ from tests.runs import MakeRun
 from training.config.run import OptimizerConfig
 from training.data.batching import Batch, collate
 from training.optim.step import StepStats, rate_at
-from training.run.trainer import Run
+from training.run.trainer import Trainer
 
 
-def collect(current: Run, rows: list[int]) -> Batch:
+def collect(current: Trainer, rows: list[int]) -> Batch:
     corpus = current.corpus
     return collate([corpus.train[row] for row in rows], tokenizers=corpus.tokenizers)
 
 
-def take(current: Run, *batches: list[int], lr: float = 0.01) -> StepStats:
+def take(current: Trainer, *batches: list[int], lr: float = 0.01) -> StepStats:
     made = [collect(current, rows) for rows in batches]
     return current.stepper.read(current.stepper.run(made, lr=lr), step=1)
 
 
-def gradients_of(current: Run, *batches: list[int]) -> list[Tensor]:
+def gradients_of(current: Trainer, *batches: list[int]) -> list[Tensor]:
     """The gradients that the optimizer gets to see."""
     found: list[Tensor] = []
 

@@ -11,15 +11,15 @@ import torch
 from hubnmt.errors import ModelFolderError
 from tests.runs import MakeRun
 from training.run.checkpoint import STATE_FILE, Progress, load_state, random_states, save_state
-from training.run.trainer import Run
+from training.run.trainer import Trainer
 
 
-def save(current: Run, **progress: Any) -> None:
+def save(current: Trainer, **progress: Any) -> None:
     generators = [random_states()]
     save_state(current.folder, current.stepper, Progress(**progress), generators=generators)
 
 
-def load(current: Run) -> Progress:
+def load(current: Trainer) -> Progress:
     return load_state(current.folder, current.stepper)
 
 

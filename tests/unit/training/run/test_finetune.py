@@ -13,14 +13,14 @@ from tests.hub import REPO, read_folder
 from tests.hub_server import HubServer
 from tests.runs import RunFarm, curve, differing, read_metrics, same_models, score_as, stop_at
 from training.run.finetune import public_name
-from training.run.trainer import Run, seed_everything
+from training.run.trainer import Trainer, seed_everything
 from training.run.validation import read_validation
 
 load = Translator.from_pretrained
 
 
 @pytest.fixture
-def parent(farm_run: Run, tmp_path: Path) -> Path:
+def parent(farm_run: Trainer, tmp_path: Path) -> Path:
     """A run's best model, which may go."""
     return Path(shutil.copytree(farm_run.folder / "best", tmp_path / "elders" / "best"))
 

@@ -21,10 +21,10 @@ from tests.runs import (
     stop_at,
 )
 from training.run import validation
-from training.run.trainer import Run, seed_everything
+from training.run.trainer import Trainer, seed_everything
 
 
-def test_a_run_leaves_its_files_and_records_every_step_and_validation(farm_run: Run) -> None:
+def test_a_run_leaves_its_files_and_records_every_step_and_validation(farm_run: Trainer) -> None:
     names = {path.name for path in farm_run.folder.iterdir() if not path.name.startswith(".")}
     promised = {"best", "last", "state.pt", "metrics.jsonl", "samples.md", "recipe.json"}
     assert names >= promised | {"machine.json", "cleaning.json", "tokenizer.json"}
@@ -49,7 +49,7 @@ def test_early_stopping_counts_validations_without_a_better_score(
     assert (done.progress.best_bleu, done.progress.best_step) == (14, 4)
 
 
-def compare_optimizers(one: Run, other: Run) -> None:
+def compare_optimizers(one: Trainer, other: Trainer) -> None:
     states = [run.stepper.optimizer.state_dict() for run in (one, other)]
     assert states[0]["param_groups"] == states[1]["param_groups"]
     torch.testing.assert_close(states[0]["state"], states[1]["state"], rtol=0, atol=0)
@@ -80,7 +80,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(
     stop: Callable[[pytest.MonkeyPatch], None],
     step: int,
     settings: list[str],
-    farm_run: Run,
+    farm_run: Trainer,
     run_farm: RunFarm,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
