@@ -189,14 +189,14 @@ def _load_tokenizers(
         return pretrained
     settings = config.tokenizer
 
-    def build(folder: Path) -> None:
+    def build(entry: Path) -> None:
         log.info("tokenizer")
         sides = [slice(1, 3)] if settings.joint else [slice(1, 2), slice(2, 3)]
         learned = []
         for side in sides:
             lines = (text for pair in _read_texts(texts) for text in pair[side])
             learned.append(Tokenizer.train(lines, settings.vocab_size))
-        Tokenizers(learned[0], learned[-1]).save(folder)
+        Tokenizers(learned[0], learned[-1]).save(entry)
 
     key = _digest(texts.name, settings.vocab_size, settings.joint, WORD_PATTERN)
     folder = folder or cached(config, f"vocabulary-{key}", build)

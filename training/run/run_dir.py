@@ -78,7 +78,7 @@ def resolve_recipe(
         optimizer=dataclasses.replace(config.optimizer, batch_tokens=batch_tokens),
         run=dataclasses.replace(config.run, n_threads=n_threads),
     )
-    old, new = (json.loads(json.dumps(recipe.to_dict())) for recipe in (before, config))
+    old, new = (json.loads(json.dumps(values.to_dict())) for values in (before, config))
     differences = [
         f"{section}.{key} was {old[section].get(key)!r}, is {new[section].get(key)!r}"
         for section in new
