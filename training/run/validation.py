@@ -70,7 +70,7 @@ class Evaluation:
         return {"dev_loss": self.dev_loss, **{name: getattr(self.scores, name) for name in names}}
 
 
-def rank(scores: Mapping[str, Any]) -> tuple[bool, float]:
+def quality(scores: Mapping[str, Any]) -> tuple[bool, float]:
     """Return the key by which validations are compared, from BLEU and chrF."""
     is_useful = scores["bleu"] >= USEFUL_BLEU
     return is_useful, scores["bleu" if is_useful else "chrf"]
@@ -205,7 +205,7 @@ class Validator:
         evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
         # 2. Save it.
         record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
-        is_best = self._best is None or rank(record) > rank(self._best)
+        is_best = self._best is None or quality(record) > quality(self._best)
         if is_best:
             self._save("best", stored, record)
             self._best = record
@@ -214,7 +214,7 @@ class Validator:
         if progress.step % self._settings.eval_every == 0:
             before = {"bleu": progress.best_bleu, "chrf": progress.best_chrf}
             progress.n_worse += 1
-            if rank(record) > rank(before):
+            if quality(record) > quality(before):
                 progress.best_bleu, progress.best_chrf = record["bleu"], record["chrf"]
                 progress.best_step, progress.n_worse = progress.step, 0
         # 4. Report.
