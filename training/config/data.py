@@ -208,21 +208,21 @@ class DataConfig(SourceConfig):
         """Return all training corpora by name, in reading order."""
         corpora = {}
         if self.train or self.dataset:
-            corpora[MAIN] = self._main(self.train, self.split, self.limit)
+            corpora[MAIN] = self._corpus(self.train, self.split, self.limit)
         for name, values in self.corpora.items():
             corpora[name] = CorpusConfig.from_dict(values, where=f"corpora.{name}")
         return corpora
 
     def held_out_corpora(self) -> list[CorpusConfig]:
         """Return the validation set, and the test set if there is one."""
-        corpora = [self._main(self.valid, self.valid_split, None)]
+        corpora = [self._corpus(self.valid, self.valid_split, None)]
         if self.test:
-            corpora.append(self._main(self.test, "test", None))
+            corpora.append(self._corpus(self.test, "test", None))
         elif self.test_split and self.dataset and not self.train:
-            corpora.append(self._main((), self.test_split, None))
+            corpora.append(self._corpus((), self.test_split, None))
         return corpora
 
-    def _main(self, files: tuple[str, ...], split: str, limit: int | None) -> CorpusConfig:
+    def _corpus(self, files: tuple[str, ...], split: str, limit: int | None) -> CorpusConfig:
         names = [field.name for field in dataclasses.fields(SourceConfig)]
         values = {name: getattr(self, name) for name in names}
         return CorpusConfig(**values | {"files": files, "split": split, "limit": limit})
