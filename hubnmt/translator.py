@@ -11,7 +11,7 @@ import torch
 
 from hubnmt.attention.maps import Attention, side_by_side
 from hubnmt.attention.replay import attend, summarize_score
-from hubnmt.checkpoint.files import check_place
+from hubnmt.checkpoint.files import check_destination
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import (
     DEFAULT_BATCH_TOKENS,
@@ -164,7 +164,7 @@ class Translator:
             ...     sorted(path.name for path in pathlib.Path(folder).iterdir())
             ['README.md', 'config.json', 'decoding.json', 'model.safetensors', 'tokenizer.json']
         """
-        check_place(Path(folder))
+        check_destination(Path(folder))
         save_model(folder, self._stored)
 
     def push_to_hub(

@@ -24,7 +24,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from hubnmt.attention.maps import TokenSpans
 from hubnmt.attention.replay import attend
 from hubnmt.checkpoint.card import write_card
-from hubnmt.checkpoint.files import check_place, read_json
+from hubnmt.checkpoint.files import check_destination, read_json
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
@@ -61,7 +61,7 @@ def finish(
         HubNMTError: if the run, a file or the destination cannot be used; checked first.
     """
     # 1. Read all that is needed, so that a mistake shows before the work.
-    check_place(dest)
+    check_destination(dest)
     data = load_recipe(read_json(run_dir / "recipe.json"), overrides).data
     stored = load_model(run_dir / weights)
     validation = read_validation(run_dir / weights)

@@ -77,7 +77,7 @@ def bundled_models() -> dict[str, Path]:
     }
 
 
-def check_place(folder: Path) -> None:
+def check_destination(folder: Path) -> None:
     """Raise an `InputError` if saving a model to a folder would overwrite other files."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; name a folder")

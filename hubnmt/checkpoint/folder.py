@@ -74,7 +74,7 @@ def save_model(
     """Save a model folder, and `notes`, texts by file name; an old one is replaced atomically.
 
     The weights are written in `stored.dtype`, or in their own type if that is narrower. Callers
-    check for unrelated files with `check_place`.
+    check for unrelated files with `check_destination`.
     """
     with replace_folder(Path(folder)) as target:
         config = stored.model.config.to_dict()

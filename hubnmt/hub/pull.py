@@ -22,7 +22,7 @@ from hubnmt.checkpoint.files import (
     MODEL_FILES,
     WEIGHTS,
     bundled_models,
-    check_place,
+    check_destination,
     load_config,
     replace_folder,
 )
@@ -155,7 +155,7 @@ def pull_to(reference: HubReference, folder: Path) -> Path:
     """
     from hubnmt.checkpoint.folder import load_model  # which brings torch
 
-    check_place(folder)
+    check_destination(folder)
     pulled = pull(reference)
     load_model(pulled)
     with readable_errors(str(reference)), replace_folder(folder, dropped=MODEL_FILES) as draft:
