@@ -17,7 +17,7 @@ from hubnmt.errors import ConfigError
 from hubnmt.schema import FromDict, collecting, find_problems, require
 from hubnmt.text.tokenizer import MIN_VOCAB_SIZE
 from training.config.data import CorpusConfig, DataConfig
-from training.config.run import CardConfig, OptimizerConfig, RunSettings
+from training.config.run import CardConfig, OptimizerConfig, RunConfig
 
 FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
 """Fields of `ModelConfig` that are determined by the run and must not be set in a recipe."""
@@ -57,7 +57,7 @@ class TokenizerConfig(FromDict):
 class Recipe:
     """A complete recipe, one field per TOML section."""
 
-    run: RunSettings
+    run: RunConfig
     data: DataConfig
     tokenizer: TokenizerConfig
     model: dict[str, Any]
@@ -85,7 +85,7 @@ class Recipe:
 
 
 SECTIONS: dict[str, type[FromDict]] = {
-    "run": RunSettings,
+    "run": RunConfig,
     "data": DataConfig,
     "tokenizer": TokenizerConfig,
     "optimizer": OptimizerConfig,

@@ -62,7 +62,7 @@ class OptimizerConfig(FromDict):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class RunSettings(FromDict):
+class RunConfig(FromDict):
     """Duration, intervals, device and output folder of a run."""
 
     name: str

@@ -8,7 +8,7 @@ import time
 import torch
 
 from training.config.recipe import Recipe
-from training.config.run import RunSettings
+from training.config.run import RunConfig
 from training.data.loader import Loader
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
@@ -34,7 +34,7 @@ FEW_PASSES = 10
 class Budget:
     """Adds the time of a session to the progress of its run, and compares it with the limits."""
 
-    def __init__(self, settings: RunSettings, progress: Progress) -> None:
+    def __init__(self, settings: RunConfig, progress: Progress) -> None:
         """Start the clock."""
         self._settings = settings
         self._progress = progress
