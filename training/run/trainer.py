@@ -145,7 +145,7 @@ class Trainer:
             # 2. Make the batches after them, while a GPU still works, and wait for its result.
             upcoming = self.loader.take(n_batches)
             stats = self.stepper.read(numbers, step=progress.step + 1)
-            self._count(stats, drawn.after)
+            self._advance(stats, drawn.after)
             drawn = upcoming
             is_stopping = stats.must_stop or (group.size == 1 and self._wants_stop())
             # 3. Report.
@@ -187,7 +187,7 @@ class Trainer:
     def _wants_stop(self) -> bool:
         return self.must_stop or (self.group.is_rank0 and self._budget.time_used() >= 1)
 
-    def _count(self, stats: StepStats, position: Position) -> None:
+    def _advance(self, stats: StepStats, position: Position) -> None:
         progress = self.progress
         progress.step += 1
         progress.epoch, progress.batch = position
