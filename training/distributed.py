@@ -55,9 +55,9 @@ class ProcessGroup:
         return DistributedDataParallel(module, **options)
 
     @staticmethod
-    def accumulating(module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
-        """Return a context in which only the last pass of a step exchanges the gradients."""
-        if is_last or not isinstance(module, DistributedDataParallel):
+    def exchange_if(wanted: bool, module: nn.Module) -> AbstractContextManager[None]:
+        """Return a context in which a pass exchanges the gradients of a module only if wanted."""
+        if wanted or not isinstance(module, DistributedDataParallel):
             return nullcontext()
         return module.no_sync()
 

@@ -150,7 +150,7 @@ class Stepper:
             total = torch.zeros((), device=self.group.device)
             for number, batch in enumerate(batches, 1):
                 is_last = number == len(batches)
-                with self.group.accumulating(self._synced_loss, is_last=is_last):
+                with self.group.exchange_if(is_last, self._synced_loss):
                     total += self._accumulate(batch, n_tokens)
             self.group.sum(total)
             # 3. Clip the gradients; the norm is that before.
