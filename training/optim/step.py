@@ -142,9 +142,9 @@ class Stepper:
         # 1. Count the target tokens of all processes, which the loss is divided by.
         n_labels = sum(len(batch.labels) for batch in batches)
         counts = torch.tensor([n_labels, must_stop, time_share], dtype=torch.float64)
-        facts = counts.to(self.group.device, non_blocking=True)
-        self.group.sum(facts)
-        n_tokens = facts[0].float()
+        sums = counts.to(self.group.device, non_blocking=True)
+        self.group.sum(sums)
+        n_tokens = sums[0].float()
         with self._reporting_out_of_memory():
             # 2. Accumulate the gradients of all batches; the last pass exchanges them.
             total = torch.zeros((), device=self.group.device)
@@ -161,7 +161,7 @@ class Stepper:
                 group["lr"] = lr
             self.optimizer.step()
             self.optimizer.zero_grad()
-        return torch.stack([total / n_tokens, grad_norm, *facts.float()])
+        return torch.stack([total / n_tokens, grad_norm, *sums.float()])
 
     def rehearse(self, batch: Batch) -> None:
         """Run one forward and backward pass and discard the gradients, to measure its time."""
@@ -172,13 +172,13 @@ class Stepper:
         if self.group.device.type == "cuda":
             torch.cuda.synchronize(self.group.device)
 
-    def read(self, numbers: Tensor, *, step: int) -> StepStats:
+    def read(self, stats: Tensor, *, step: int) -> StepStats:
         """Wait for a step and return its statistics.
 
         Raises:
             FloatingPointError: if the loss or the gradient is not finite; names the step.
         """
-        loss, grad_norm, n_tokens, n_stops, time_share = numbers.tolist()
+        loss, grad_norm, n_tokens, n_stops, time_share = stats.tolist()
         if not (math.isfinite(loss) and math.isfinite(grad_norm)):
             raise FloatingPointError(
                 f"step {step}: loss {loss} and gradient norm {grad_norm}; {REMEDY}"

@@ -136,7 +136,7 @@ class Trainer:
             # 1. Update the weights by the next batches.
             used = self._budget.used(progress.step + 0.5)
             lr = rate_at(progress.step + 1, self.config.optimizer, share=used)
-            numbers = self.stepper.run(
+            result = self.stepper.run(
                 drawn.batches,
                 lr=lr,
                 must_stop=self._wants_stop(),
@@ -144,7 +144,7 @@ class Trainer:
             )
             # 2. Make the batches after them, while a GPU still works, and wait for its result.
             upcoming = self.loader.take(n_batches)
-            stats = self.stepper.read(numbers, step=progress.step + 1)
+            stats = self.stepper.read(result, step=progress.step + 1)
             self._advance(stats, drawn.after)
             drawn = upcoming
             is_stopping = stats.must_stop or (group.size == 1 and self._wants_stop())
