@@ -100,19 +100,19 @@ class Stepper:
     """Model and optimizer; each call of `run` is one step."""
 
     def __init__(
-        self, model: Transformer, settings: OptimizerConfig, group: ProcessGroup, *, dtype: str
+        self, model: Transformer, config: OptimizerConfig, group: ProcessGroup, *, dtype: str
     ) -> None:
         """Build the optimizer."""
         self.model = model
-        self.settings = settings
         self.group = group
         self.dtype = DTYPES[dtype]
         self.parameters: list[Tensor] = list(model.parameters())
         self.optimizer = torch.optim.AdamW(
-            model.parameters(), settings.lr, BETAS, weight_decay=0.0, fused=True
+            model.parameters(), config.lr, BETAS, weight_decay=0.0, fused=True
         )
-        self.batch_loss = BatchLoss(model, settings.label_smoothing)
+        self.batch_loss = BatchLoss(model, config.label_smoothing)
         self._synced_loss: nn.Module = self.batch_loss
+        self._clip_norm = config.grad_clip_norm or math.inf
 
     @contextlib.contextmanager
     def connected(self) -> Iterator[None]:
@@ -145,29 +145,26 @@ class Stepper:
         sums = counts.to(self.group.device, non_blocking=True)
         self.group.sum(sums)
         n_tokens = sums[0].float()
-        with self._reporting_out_of_memory():
-            # 2. Accumulate the gradients of all batches; the last pass exchanges them.
-            total = torch.zeros((), device=self.group.device)
-            for number, batch in enumerate(batches, 1):
-                is_last = number == len(batches)
-                with self.group.exchange_if(is_last, self._synced_loss):
-                    total += self._accumulate(batch, n_tokens)
-            self.group.sum(total)
-            # 3. Clip the gradients; the norm is that before.
-            clip = self.settings.grad_clip_norm or float("inf")
-            grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)
-            # 4. Update the weights at this step's learning rate, and zero the gradients.
-            for group in self.optimizer.param_groups:
-                group["lr"] = lr
-            self.optimizer.step()
-            self.optimizer.zero_grad()
+        # 2. Accumulate the gradients of all batches; the last pass exchanges them.
+        total = torch.zeros((), device=self.group.device)
+        for number, batch in enumerate(batches, 1):
+            is_last = number == len(batches)
+            with self.group.exchange_if(is_last, self._synced_loss):
+                total += self._accumulate(batch, n_tokens)
+        self.group.sum(total)
+        # 3. Clip the gradients; the norm is that before.
+        grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, self._clip_norm)
+        # 4. Update the weights at this step's learning rate, and zero the gradients.
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        self.optimizer.zero_grad()
         return torch.stack([total / n_tokens, grad_norm, *sums.float()])
 
     def rehearse(self, batch: Batch) -> None:
         """Run one forward and backward pass and discard the gradients, to measure its time."""
         self.model.train()
-        with self._reporting_out_of_memory():
-            self._accumulate(batch, torch.ones((), device=self.group.device))
+        self._accumulate(batch, torch.ones((), device=self.group.device))
         self.optimizer.zero_grad()
         if self.group.device.type == "cuda":
             torch.cuda.synchronize(self.group.device)
@@ -194,23 +191,24 @@ class Stepper:
         (loss * self.group.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss.detach()
 
-    @contextlib.contextmanager
-    def _reporting_out_of_memory(self) -> Iterator[None]:
-        """Raise a lack of memory in the block as an error that names the settings to change."""
-        try:
-            yield
-        except (RuntimeError, MemoryError) as error:
-            if not (
-                isinstance(error, (torch.OutOfMemoryError, MemoryError))
-                or any(sign in str(error) for sign in _OUT_OF_MEMORY)
-            ):
-                raise
-            tokens, accumulate = self.settings.batch_tokens, self.settings.accumulate
-            problem = (
-                f"out of memory with optimizer.batch_tokens = {tokens}: half of it with twice the "
-                f"accumulation is equivalent, --set optimizer.batch_tokens={tokens // 2} "
-                f"--set optimizer.accumulate={2 * accumulate}; or lower data.max_tokens"
-            )
-            if not self.group.is_rank0:
-                log.critical("process %d: %s", self.group.rank, problem)  # rank 0 may go on
-            raise ConfigError(problem) from None
+
+@contextlib.contextmanager
+def reporting_out_of_memory(config: OptimizerConfig, group: ProcessGroup) -> Iterator[None]:
+    """Raise a lack of memory in the block as an error that names the settings to change."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not (
+            isinstance(error, (torch.OutOfMemoryError, MemoryError))
+            or any(sign in str(error) for sign in _OUT_OF_MEMORY)
+        ):
+            raise
+        tokens, accumulate = config.batch_tokens, config.accumulate
+        problem = (
+            f"out of memory with optimizer.batch_tokens = {tokens}: half of it with twice the "
+            f"accumulation is equivalent, --set optimizer.batch_tokens={tokens // 2} "
+            f"--set optimizer.accumulate={2 * accumulate}; or lower data.max_tokens"
+        )
+        if not group.is_rank0:
+            log.critical("process %d: %s", group.rank, problem)  # rank 0 may go on
+        raise ConfigError(problem) from None

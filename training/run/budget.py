@@ -12,7 +12,7 @@ from training.config.run import RunConfig
 from training.data.loader import Loader
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
-from training.optim.step import Stepper
+from training.optim.step import Stepper, reporting_out_of_memory
 from training.run.checkpoint import Progress
 
 log = logging.getLogger("training")
@@ -127,14 +127,14 @@ def fit_batches(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
 
 def measure_pass(sized: Recipe, corpus: Corpus, stepper: Stepper, *, limit_s: float) -> float:
     """Return the mean seconds of a forward and backward pass, without the first."""
-    stepper.settings = sized.optimizer  # named if memory runs out
     loader = Loader(sized, corpus, ProcessGroup(stepper.group.device))
     seconds: list[float] = []
-    while len(seconds) < 2 or sum(seconds[1:]) < limit_s:
-        (batch,) = loader.take(1).batches
-        began = time.monotonic()
-        stepper.rehearse(batch)
-        seconds.append(time.monotonic() - began)
+    with reporting_out_of_memory(sized.optimizer, stepper.group):
+        while len(seconds) < 2 or sum(seconds[1:]) < limit_s:
+            (batch,) = loader.take(1).batches
+            began = time.monotonic()
+            stepper.rehearse(batch)
+            seconds.append(time.monotonic() - began)
     return statistics.mean(seconds[1:])
 
 

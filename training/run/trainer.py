@@ -18,7 +18,7 @@ from training.config.recipe import Recipe
 from training.data.loader import Loader, Position
 from training.data.prepare import Corpus
 from training.distributed import ProcessGroup
-from training.optim.step import REMEDY, Stepper, StepStats, rate_at
+from training.optim.step import REMEDY, Stepper, StepStats, rate_at, reporting_out_of_memory
 from training.run.budget import Budget, plan_run
 from training.run.checkpoint import Progress, load_state, random_states, save_state
 from training.run.report import RunReport, Throughput
@@ -69,7 +69,6 @@ class Trainer:
         """Set by `train`."""
         if not resume:
             self.config = plan_run(config, corpus, self.stepper)
-            self.stepper.settings = self.config.optimizer
         self.loader = Loader(self.config, corpus, group)
         if resume:
             self._restore()
@@ -105,7 +104,8 @@ class Trainer:
                     self._validate()
                     self._save()
                 # 2. Take steps until the budget is used up, and save the state.
-                self._loop(bar)
+                with reporting_out_of_memory(self.config.optimizer, group):
+                    self._loop(bar)
                 self._save()
                 if self.progress.step == first_step and not self.must_stop:
                     log.info(
