@@ -8,6 +8,7 @@ from hubnmt.decoding.constraints import (
     ForcedPrefix,
     RequiredTokens,
     force_prefix,
+    is_cut,
     make_constraint,
 )
 from hubnmt.decoding.sampling import generate, random_choice, warp_for_sampling
@@ -35,6 +36,7 @@ __all__ = [
     "beam_search",
     "force_prefix",
     "generate",
+    "is_cut",
     "make_constraint",
     "make_hypothesis",
     "normalize_length",

@@ -116,6 +116,19 @@ def _limit_new_tokens(prefix: "ForcedPrefix", most: int) -> Constraint:
     return limit
 
 
+def is_cut(
+    ids: Sequence[int],
+    n_src_tokens: int,
+    decoding: DecodingConfig,
+    prefix: "ForcedPrefix | None" = None,
+) -> bool:
+    """Return whether a target has reached its maximum length."""
+    if prefix and decoding.max_new_tokens:
+        return int(prefix.count_new(torch.tensor([[ids]]))) >= decoding.max_new_tokens
+    n_forced = prefix.max_tokens if prefix else 0
+    return len(ids) >= n_forced + decoding.max_tgt_tokens(n_src_tokens)
+
+
 def force_prefix(prefix: str, tokenizer: Tokenizer) -> "ForcedPrefix | None":
     """Return a constraint that forces a text, whose last word may be continued; None if empty."""
     if not prefix:

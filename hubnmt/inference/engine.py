@@ -252,19 +252,6 @@ def choose_distinct(
     return list(best.values())
 
 
-def is_cut(
-    ids: Sequence[int],
-    n_src_tokens: int,
-    decoding: DecodingConfig,
-    prefix: ForcedPrefix | None = None,
-) -> bool:
-    """Return whether a target has reached its maximum length."""
-    if prefix and decoding.max_new_tokens:
-        return int(prefix.count_new(torch.tensor([[ids]]))) >= decoding.max_new_tokens
-    n_forced = prefix.max_tokens if prefix else 0
-    return len(ids) >= n_forced + decoding.max_tgt_tokens(n_src_tokens)
-
-
 def _generator(seed: int, row: Sequence[int]) -> torch.Generator:
     digest = zlib.crc32(repr((seed, list(row))).encode())
     return torch.Generator().manual_seed((seed * 0x9E3779B1 + digest) % 2**63)

@@ -15,9 +15,8 @@ from collections.abc import Generator, Sequence
 from typing import Final
 
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import make_hypothesis
+from hubnmt.decoding import is_cut, make_hypothesis
 from hubnmt.inference import Engine
-from hubnmt.inference.engine import is_cut
 from hubnmt.pipeline.checks import (
     COMPOUND,
     NOUNS_CAPITALISED,

@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import force_prefix, run_search
+from hubnmt.decoding import force_prefix, is_cut, run_search
 from hubnmt.errors import ModelFolderError
-from hubnmt.inference.engine import TorchEngine, is_cut
+from hubnmt.inference.engine import TorchEngine
 from hubnmt.model import Transformer
 from hubnmt.model.layers import ACTIVATIONS
 from hubnmt.text.tokenizer import Tokenizer
