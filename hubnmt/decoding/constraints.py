@@ -27,12 +27,8 @@ def make_constraint(
 ) -> Constraint | None:
     """Compose the constraints that options, a prefix and placeholders need; None if none.
 
-    Args:
-        decoding: the options.
-        tokenizer: of the target.
-        prefix: forced prefix of the targets.
-        placeholders: those of protected spans in each of B sources, which its target needs too.
-        max_tgt_tokens: (B,) maximum target length, eos not counted.
+    The tokenizer and the prefix are those of the target; `placeholders` are those of protected
+    spans in each of B sources, which its target needs too; `max_tgt_tokens` (B,) excludes eos.
     """
     constraints: list[Constraint] = []
     if decoding.no_repeat_ngram_size or decoding.repetition_penalty != 1:

@@ -55,11 +55,7 @@ class TorchEngine:
     ) -> Search:
         """Translate rows of ids without special tokens, one batch after the other.
 
-        Args:
-            rows: source ids.
-            decoding: strategy and options.
-            prefix: forced prefix of every target.
-            max_batch_tokens: source tokens times hypotheses per batch.
+        The prefix begins every target; `max_batch_tokens` are source tokens times hypotheses.
 
         Returns:
             a search that returns up to `n_best` hypotheses per row, best first, with distinct

@@ -37,18 +37,11 @@ def find_alternatives(
     tokenizers: Tokenizers,
     max_new_tokens: int | None = None,
 ) -> list[Alternative]:
-    """Rank the next tokens after a prefix and complete the text from each.
+    """Rank the k next tokens after a prefix by the model, and complete the text from each.
 
-    Args:
-        src: the source.
-        prefix: the translation so far, see `hubnmt.pipeline.targets` if it has several sentences;
-            or the exact ids of the first sentence, without special tokens.
-        k: number of alternatives.
-        decoding: options for completing the texts.
-        engine: completes the texts.
-        model: scores the next token.
-        tokenizers: of the model.
-        max_new_tokens: length limit of each completion, tokens.
+    The prefix is the translation so far, see `hubnmt.pipeline.targets` if it has several sentences;
+    or the exact ids of the first sentence, without special tokens. `max_new_tokens` limits each
+    completion.
 
     Returns:
         most probable first; fewer than k if the prefix allows fewer.
