@@ -67,6 +67,7 @@ class Translator:
             ConfigError: if the device is not available, or the dtype or engine is unknown or not
                 installed.
         """
+        # 1. Check the options.
         if engine not in ENGINES:
             raise ConfigError(f"engine = {engine!r} must be {' or '.join(ENGINES)}")
         is_torch = engine == "torch"
@@ -75,6 +76,7 @@ class Translator:
             raise ConfigError(
                 "dtype = 'int8' needs engine = 'ctranslate2' (pip install 'hubnmt[fast]')"
             )
+        # 2. Keep the stored model, and how to place it again.
         _use_one_thread_in_forks()
         self._stored = stored
         self._place = functools.partial(
@@ -84,10 +86,12 @@ class Translator:
         self.commit = commit
         self.tokenizers = stored.tokenizers
         self.decoding = stored.decoding
+        # 3. Place the model on the device in its dtype.
         self.device = get_device(device)
         dtype = resolve_dtype(dtype, self.device, stored.model.config)
         own_dtype = DTYPES.get(dtype, torch.float32) if is_torch else torch.float32
         self.model = convert(stored.model, self.device, own_dtype)
+        # 4. Create the engine and the pipeline.
         reference = TorchEngine(self.model, self.tokenizers)
         self._reference = reference
         self.engine: Engine = reference

@@ -107,6 +107,7 @@ class TorchEngine:
         observe: BeamObserver | None = None,
     ) -> Search:
         """Run the decoding algorithm that the options select."""
+        # 1. Encode the sources.
         src, tgt = self._tokenizers
         device = self.model.output_proj.weight.device
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
@@ -117,6 +118,7 @@ class TorchEngine:
         if knows_placeholders and not any(counts):
             forbidden_ids += tgt.placeholder_ids
         step = ModelStep(self._fast, src_ids, src_pad_mask, forbidden_ids=forbidden_ids)
+        # 2. Limit the lengths, and compose the constraints.
         # With a prefix an upper bound: how many tokens it takes is known only during the search,
         # where a constraint applies the exact limit.
         n_forced = prefix.max_tokens if prefix else 0
@@ -125,6 +127,7 @@ class TorchEngine:
         constraint = make_constraint(
             decoding, tgt, prefix=prefix, placeholders=counts, max_tgt_tokens=longest
         )
+        # 3. Run the algorithm.
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,
             "eos_id": tgt.eos_id,

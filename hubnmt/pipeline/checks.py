@@ -70,15 +70,18 @@ def check_translation(
         (translation.src[slice(*src)], translation.text[slice(*tgt)])
         for src, tgt in translation.sentences
     ]
+    # 1. The language of the source.
     other = find_other_language(translation.src, src_lang)
     if other:
         names = language_name(other), language_name(src_lang)
         warnings.append("the source looks like {}, not {}".format(*names))
+    # 2. Missing numbers.
     numbers = [
         number for src, tgt in pairs for number in find_missing_numbers(src, tgt, tgt_lang=tgt_lang)
     ]
     if numbers:
         warnings.append(f"numbers of the source are missing: {', '.join(numbers[:MAX_LISTED])}")
+    # 3. Changed names, if the model is unsure of them.
     unsure = functools.cache(functools.partial(_unsure_words, translation))
     changed = [
         name
@@ -203,6 +206,7 @@ def find_changed_names(
     name with or without accents is its form in the other language. The target tokenizer counts the
     pieces of a word.
     """
+    # 1. Find the words of the source that may be names.
     src_words, tgt_words = (list(dict.fromkeys(COMPOUND.findall(text))) for text in (src, tgt))
     names = [
         word
@@ -214,6 +218,7 @@ def find_changed_names(
     ]
     if not names:
         return []
+    # 2. Find the rare words that only the translation has.
     rare = [
         word
         for word in tgt_words
@@ -221,6 +226,7 @@ def find_changed_names(
         and word not in src_words
         and _n_pieces(word, tokenizer) >= MIN_RARE_PIECES
     ]
+    # 3. Pair each name with the most similar of them.
     found = []
     for name in names:
         similarities = [_similarity(name, word) for word in rare]

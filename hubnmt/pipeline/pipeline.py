@@ -96,6 +96,7 @@ class Pipeline:
 
     def _draft(self, text: str, decoding: DecodingConfig, *, prefix: str, split: bool) -> Draft:
         """Segment a text and distribute the prefix over its sentences."""
+        # 1. Segment, and find the sentences that the prefix completes.
         segmented = segment_text(
             text,
             self._tokenizers.src,
@@ -107,6 +108,7 @@ class Pipeline:
         given: list[Segment] = []
         if prefix:
             given, prefix = distribute_prefix(prefix, segmented, language=self._config.tgt_lang)
+        # 2. Give each sentence its translation, the rest of the prefix, or neither.
         parts, sentences, pairs = list(segmented.parts), [], []
         places = [place for place, part in enumerate(parts) if part.ids]
         for number, place in enumerate(places):
@@ -121,6 +123,7 @@ class Pipeline:
             parts[place] = part
             bound = self._tokenizers.with_spans(part.protected)
             sentences.append(Sentence(part=part, tokenizers=bound, prefix=beginning))
+        # 3. Score the given translations.
         scored = self.engine.score(pairs) if pairs else []
         for sentence, (_, ids), log_probs in zip(sentences, pairs, scored, strict=False):
             sentence.hypotheses = [make_hypothesis(ids, log_probs, decoding.length_penalty)]
@@ -223,6 +226,7 @@ def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
             sentence, so that the texts are independent; otherwise the best combinations are
             returned.
     """
+    # 1. Combine the hypotheses of the sentences to the n best texts.
     sentences = draft.sentences
     found = [sentence.hypotheses for sentence in sentences]
     # Twice as many as requested, because different token sequences may give the same text.
@@ -233,6 +237,7 @@ def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
         ranked.setdefault(candidate.text, (candidate, choice))
     candidates = tuple(candidate for candidate, _ in ranked.values())[:n_best]
     best = next(choice for _, choice in ranked.values())
+    # 2. Join the tokens of the best.
     src_tokens: list[str] = []
     tgt_tokens: list[str] = []
     for sentence, hypothesis in zip(sentences, best, strict=True):

@@ -162,8 +162,10 @@ def segment_text(
     check_text(text)
     parts: list[Part] = []
     n_long = n_clauses = n_lowered = position = 0
+    # 1. Split into lines or sentences.
     segments = _split_lines(text, language, split=split, protected=tokenizer.has_placeholders)
     for words, space in _copied_as_space(segments, tokenizer) if separate_copied else segments:
+        # 2. Encode each, in clauses if it is too long.
         encoded = _encode(words, tokenizer, lower_capitals=lower_capitals)
         n_lowered += encoded.is_lowered
         clauses = [(words, space, encoded)]
@@ -178,6 +180,7 @@ def segment_text(
             end = position + len(stretch)
             parts.append(Part(ids, space_after, (position, end), protected))
             position = end + len(space_after)
+    # 3. Collect the warnings.
     what, warnings = "sentence(s)" if split else "line(s)", []
     if n_long:
         warnings.append(
