@@ -51,7 +51,7 @@ def import_pairs(dest: Path, config: DataConfig, **more: Any) -> None:
         InputError: if no pairs are left.
     """
     cleaned = CleaningReport()
-    kept = [(src, tgt) for _, src, tgt in read_clean(config, cleaned)]
+    kept = [(src, tgt) for _, src, tgt in read_clean(config, cleaned, valid=())]
     train, valid = split_pairs(kept)
     if not train or not valid:
         raise InputError(f"nothing to train on: {cleaned.describe()}")

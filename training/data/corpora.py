@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,7 +93,9 @@ def read_tests(config: DataConfig) -> list[TestSet]:
     return tests
 
 
-def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair]:
+def read_clean(
+    config: DataConfig, report: CleaningReport, valid: Iterable[TextPair]
+) -> Iterator[CleanPair]:
     """Yield the training pairs that pass cleaning, and count the dropped ones in the report.
 
     Texts contain no tabs and no line breaks. To find duplicates, a fingerprint of each pair is kept
@@ -101,7 +103,7 @@ def read_clean(config: DataConfig, report: CleaningReport) -> Iterator[CleanPair
     """
     held_out = HeldOut()
     if config.drop_held_out:
-        held_out.update(read_valid(config))
+        held_out.update(valid)
         for test in read_tests(config):
             held_out.update(test.pairs)
     seen: set[int] = set()

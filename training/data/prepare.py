@@ -76,8 +76,8 @@ def prepare_corpus(
     content = content_key(config.data)
     if folder is not None:
         _check_content(folder, content)
-    valid = _read_held_out(config.data)
-    text_folder, report = _clean_texts(config, content)
+    valid = _read_valid(config.data)
+    text_folder, report = _clean_texts(config, content, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report.describe()}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
@@ -97,7 +97,7 @@ def prepare_corpus(
     return Corpus(train=train, valid=valid, report=report, content=content, tokenizers=tokenizers)
 
 
-def _read_held_out(config: DataConfig) -> list[TextPair]:
+def _read_valid(config: DataConfig) -> list[TextPair]:
     """Return the validation pairs; check the files of the test sets before the work."""
     if config.test:
         read_tests(config)
@@ -134,12 +134,14 @@ def _check_content(run_folder: Path, content: str) -> None:
         )
 
 
-def _clean_texts(config: Recipe, content: str) -> tuple[Path, CleaningReport]:
+def _clean_texts(
+    config: Recipe, content: str, valid: list[TextPair]
+) -> tuple[Path, CleaningReport]:
     """Return the cache entry of the cleaned texts, and its report."""
 
     def build(folder: Path) -> None:
         report = CleaningReport()
-        clean = read_clean(config.data, report)
+        clean = read_clean(config.data, report, valid)
         pairs = progress_bar("cleaning", iterable=clean, unit=" pairs", leave=False)
         with (folder / TEXTS_FILE).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{corpus}\t{src}\t{tgt}\n" for corpus, src, tgt in pairs)

@@ -40,7 +40,7 @@ def make(**values: Any) -> DataConfig:
 
 def test_pairs_come_corpus_by_corpus_and_the_rest_is_counted(config: DataConfig) -> None:
     report = CleaningReport()
-    assert list(read_clean(config, report)) == [
+    assert list(read_clean(config, report, read_valid(config))) == [
         (0, "Eins", "One"),
         (0, "Zwei", "Two"),
         (1, "<bt> Drei", "Three"),
