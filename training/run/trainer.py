@@ -47,26 +47,25 @@ class Trainer:
         self.group = group
         self.progress = Progress()
         self.must_stop = False
-        settings = config.run
-        seed_everything(settings.seed)
-        model_config = config.model_config(
-            src_vocab_size=corpus.tokenizers.src.vocab_size,
-            tgt_vocab_size=corpus.tokenizers.tgt.vocab_size,
-        )
-        self.model = Transformer(model_config).to(group.device)
-        if not group.is_rank0:  # equal initial weights, but independent dropout
-            seed_everything(hash((settings.seed, group.rank)) % 2**63)
-        self.stepper = Stepper(
-            self.model,
-            config.optimizer,
-            group,
-            dtype=resolve_training_dtype(settings.dtype, group.device),
-        )
         self._report: RunReport | None = None
         self._validator: Validator | None = None
         self._saved_step: int | None = None
         self._budget: Budget
         """Set by `train`."""
+        # 1. Build the model: equal initial weights on all processes, but independent dropout.
+        run_config = config.run
+        seed_everything(run_config.seed)
+        model_config = config.model_config(
+            src_vocab_size=corpus.tokenizers.src.vocab_size,
+            tgt_vocab_size=corpus.tokenizers.tgt.vocab_size,
+        )
+        self.model = Transformer(model_config).to(group.device)
+        if not group.is_rank0:
+            seed_everything(hash((run_config.seed, group.rank)) % 2**63)
+        # 2. Build the optimizer.
+        dtype = resolve_training_dtype(run_config.dtype, group.device)
+        self.stepper = Stepper(self.model, config.optimizer, group, dtype=dtype)
+        # 3. Choose what the recipe leaves open, or restore the state.
         if not resume:
             self.config = plan_run(config, corpus, self.stepper)
         self.loader = Loader(self.config, corpus, group)
@@ -128,7 +127,7 @@ class Trainer:
 
     def _loop(self, bar: "tqdm[Any]") -> None:
         """Run optimizer steps until the budget is used up or a stop is requested."""
-        progress, settings, group = self.progress, self.config.run, self.group
+        progress, run_config, group = self.progress, self.config.run, self.group
         n_batches = self.config.optimizer.accumulate
         is_stopping, throughput = group.run_on_rank0(self._wants_stop), Throughput()
         drawn = self.loader.take(n_batches)
@@ -152,17 +151,17 @@ class Trainer:
             throughput.add(stats.loss, stats.n_tokens)
             bar.total = max(progress.step, round(progress.step / self._budget.used(progress.step)))
             bar.update()
-            if progress.step % settings.log_every == 0:
+            if progress.step % run_config.log_every == 0:
                 self._log({**throughput.to_dict(), "lr": lr, "grad_norm": stats.grad_norm}, bar)
                 throughput = Throughput()
             # 4. Validate and save at their intervals.
-            if progress.step % settings.eval_every == 0:
+            if progress.step % run_config.eval_every == 0:
                 before = time.monotonic()
                 self._validate()
                 self._save()
                 is_stopping = group.run_on_rank0(self._wants_stop) or is_stopping
                 throughput.pause(time.monotonic() - before)
-            elif progress.step % settings.save_every == 0:
+            elif progress.step % run_config.save_every == 0:
                 self._save()
 
     def _open_outputs(self) -> None:
@@ -171,8 +170,8 @@ class Trainer:
         self._validator = Validator(self.config, self.folder, self.corpus, self._report)
 
     def _needs_initial_validation(self) -> bool:
-        settings, progress = self.config.run, self.progress
-        has_baseline = bool(settings.pretrained) and settings.pretrained_part == "model"
+        run_config, progress = self.config.run, self.progress
+        has_baseline = bool(run_config.pretrained) and run_config.pretrained_part == "model"
         return has_baseline and progress.step == 0 and progress.best_bleu < 0
 
     def _is_validated(self) -> bool:
@@ -181,8 +180,8 @@ class Trainer:
         return record is not None and record["step"] == self.progress.step
 
     def _is_done(self) -> bool:
-        settings, progress = self.config.run, self.progress
-        return progress.step >= settings.max_steps or progress.n_worse >= settings.patience
+        run_config, progress = self.config.run, self.progress
+        return progress.step >= run_config.max_steps or progress.n_worse >= run_config.patience
 
     def _wants_stop(self) -> bool:
         return self.must_stop or (self.group.is_rank0 and self._budget.time_used() >= 1)
