@@ -143,9 +143,9 @@ def _begin(
     group.run_on_rank0(lambda: write_status(folder, "preparing"))
     start: Pretrained | None = None
     if config.run.pretrained:
-        settings = config.run
+        run_config = config.run
         start = group.run_on_rank0(
-            lambda: load_pretrained(settings.pretrained, settings.pretrained_part)
+            lambda: load_pretrained(run_config.pretrained, run_config.pretrained_part)
         )
         log.info("starting from %s", describe_pretrained(start.record()))
         config = load_recipe(recipe, overrides, inherited=start.settings(config))

@@ -49,30 +49,30 @@ class StepStats(NamedTuple):
     """Share of the time limit that the next step will have used, as given to `run`."""
 
 
-def rate_at(step: int, settings: OptimizerConfig, *, share: float) -> float:
+def rate_at(step: int, config: OptimizerConfig, *, share: float) -> float:
     """Return the learning rate of an optimizer step.
 
     Args:
         step: counted from 1.
-        settings: schedule and peak rate.
+        config: schedule and peak rate.
         share: share of the run's budget that is used, 0 to 1, for `linear`.
     """
-    warmup_steps = settings.warmup_steps or 0
+    warmup_steps = config.warmup_steps or 0
     rising = min(1.0, step / max(warmup_steps, 1))
-    if settings.warmup_steps is None:  # `linear` only
+    if config.warmup_steps is None:  # `linear` only
         rising = share / WARMUP_SHARE
-    match settings.schedule:
+    match config.schedule:
         case "linear":
             falling = (1 - share) / (1 - WARMUP_SHARE)
         case "inverse_sqrt":
             falling = math.sqrt(max(warmup_steps, 1) / step)
         case "cosine":
-            n_steps = max((settings.decay_steps or 0) - warmup_steps, 1)
+            n_steps = max((config.decay_steps or 0) - warmup_steps, 1)
             progress = min(max(step - warmup_steps, 0) / n_steps, 1.0)
             falling = 0.5 * (1 + math.cos(math.pi * progress))
         case "constant":
             falling = 1.0
-    return settings.lr * min(rising, falling)
+    return config.lr * min(rising, falling)
 
 
 class BatchLoss(nn.Module):

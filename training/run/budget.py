@@ -34,9 +34,9 @@ FEW_PASSES = 10
 class Budget:
     """Adds the time of a session to the progress of its run, and compares it with the limits."""
 
-    def __init__(self, settings: RunConfig, progress: Progress) -> None:
+    def __init__(self, config: RunConfig, progress: Progress) -> None:
         """Start the clock."""
-        self._settings = settings
+        self._config = config
         self._progress = progress
         self._began = time.monotonic() - progress.seconds
         self.time_share = self.time_used()
@@ -48,9 +48,9 @@ class Budget:
 
     def time_used(self) -> float:
         """Return the share of the time limit, less a last validation, that is used; 0 without."""
-        if self._settings.max_minutes is None:
+        if self._config.max_minutes is None:
             return 0.0
-        limit = 60 * self._settings.max_minutes
+        limit = 60 * self._config.max_minutes
         reserved = self._progress.validation_s or FIRST_VALIDATION * limit
         return self._progress.seconds / max(limit - reserved, limit / 2)
 
@@ -60,11 +60,11 @@ class Budget:
 
     def used(self, step: float) -> float:
         """Return the larger of the shares of steps and time that are used, at most 1."""
-        return min(1.0, max(step / self._settings.max_steps, self.time_share))
+        return min(1.0, max(step / self._config.max_steps, self.time_share))
 
     def seconds_left(self) -> float:
         """Return an estimate of the time until the end, from the first step on."""
-        used = max(self._progress.step / self._settings.max_steps, min(1.0, self.time_used()))
+        used = max(self._progress.step / self._config.max_steps, min(1.0, self.time_used()))
         return self._progress.seconds * (1 / used - 1)
 
 
@@ -82,8 +82,8 @@ def plan_run(config: Recipe, corpus: Corpus, stepper: Stepper) -> Recipe:
 
     n_threads, batch_tokens = group.run_on_rank0(choose)
     torch.set_num_threads(n_threads)
-    settings = dataclasses.replace(config.run, n_threads=n_threads)
-    return dataclasses.replace(_with_batch(config, batch_tokens), run=settings)
+    run_config = dataclasses.replace(config.run, n_threads=n_threads)
+    return dataclasses.replace(_with_batch(config, batch_tokens), run=run_config)
 
 
 def choose_threads(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:

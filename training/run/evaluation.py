@@ -66,11 +66,11 @@ def evaluate_best(trainer: Trainer) -> None:
 
 
 def _log_next_commands(trainer: Trainer, record: dict[str, Any], failure: str) -> None:
-    folder, settings = trainer.folder, trainer.config.run
+    folder, run_config = trainer.folder, trainer.config.run
     if failure:
-        longer = f"run.max_steps={10 * settings.max_steps}"
-        if settings.max_minutes is not None and trainer.progress.step < settings.max_steps:
-            longer = f"run.max_minutes={10 * settings.max_minutes:g}"
+        longer = f"run.max_steps={10 * run_config.max_steps}"
+        if run_config.max_minutes is not None and trainer.progress.step < run_config.max_steps:
+            longer = f"run.max_minutes={10 * run_config.max_minutes:g}"
         words = ["python", "-m", "training.train", "--resume", str(folder), "--set", longer]
         log.warning("%s Its translations are in %s.", failure, folder / "samples.md")
         log.info("it needs more time, or more pairs:\n  %s", shlex.join(words))

@@ -180,7 +180,7 @@ class Validator:
 
     def __init__(self, config: Recipe, folder: Path, corpus: Corpus, report: RunReport) -> None:
         """Load the record of `best/`."""
-        self._settings = config.run
+        self._run_config = config.run
         self._batch_tokens = config.optimizer.batch_tokens
         self._decoding = DecodingConfig.from_dict(config.decoding, where="[decoding]")
         self._folder = folder
@@ -211,7 +211,7 @@ class Validator:
             self._best = record
         self._save("last", stored, record)
         # 3. Count for early stopping, at scheduled validations only.
-        if progress.step % self._settings.eval_every == 0:
+        if progress.step % self._run_config.eval_every == 0:
             before = {"bleu": progress.best_bleu, "chrf": progress.best_chrf}
             progress.n_worse += 1
             if quality(record) > quality(before):
@@ -237,7 +237,7 @@ class Validator:
 
     def _average(self, model: Transformer, progress: Progress) -> Transformer:
         """Take a snapshot; return a copy of the model with the mean of the last ones' weights."""
-        n_snapshots = self._settings.average_last
+        n_snapshots = self._run_config.average_last
         if n_snapshots == 1 or progress.step == 0:  # no step of this run to average
             return with_weights(model, copy_weights(model))
         progress.snapshots[progress.step] = copy_weights(model)
@@ -256,5 +256,5 @@ class Validator:
 
     def _pick_samples(self, *columns: Sequence[str]) -> list[tuple[str, ...]]:
         """Return evenly spaced rows of the columns."""
-        rows, n_samples = list(zip(*columns, strict=True)), self._settings.n_samples
+        rows, n_samples = list(zip(*columns, strict=True)), self._run_config.n_samples
         return rows[:: max(1, len(rows) // max(1, n_samples))][:n_samples]
