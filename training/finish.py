@@ -5,7 +5,7 @@
 The validation and test sets are those of the run's recipe. Decoding defaults are tuned on the
 validation set; each test set is translated once, with the tuned settings. The last weights
 (`--weights last`) may be better with beam search than the best validated ones. At the end of a run
-`training.run.evaluation` does the same for `best/` with the decoding settings of the recipe.
+`training.run.final_evaluation` does the same for `best/` with the decoding settings of the recipe.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from hubnmt.translator import Translator
 from training.command import make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
 from training.data.corpora import read_tests, read_valid
-from training.run.evaluation import add_measured, push_command
+from training.run.final_evaluation import add_measured, push_command
 from training.run.report import copy_records, facts_of_run
 from training.run.run_dir import KeptModel
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs, read_validation

@@ -26,7 +26,7 @@ from training.config.recipe import Recipe, load_recipe
 from training.data.prepare import Corpus, prepare_corpus
 from training.distributed import ProcessGroup, join_group
 from training.run.checkpoint import put_weights
-from training.run.evaluation import evaluate_best
+from training.run.final_evaluation import evaluate_best
 from training.run.finetune import Pretrained, describe_pretrained, load_pretrained
 from training.run.run_dir import (
     check_unused,

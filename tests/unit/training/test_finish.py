@@ -21,7 +21,7 @@ from tests.hub_server import HubServer
 from tests.lexicon import LEXICON, invent_pairs
 from training import finish as finishing
 from training.finish import choose_head, link_words, main
-from training.run.evaluation import evaluate_best
+from training.run.final_evaluation import evaluate_best
 from training.run.report import copy_records
 from training.run.validation import encode_pairs
 from training.train import Trainer
