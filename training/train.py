@@ -23,7 +23,7 @@ import torch
 
 from training.command import make_parser, run_command
 from training.config.recipe import Recipe, load_recipe
-from training.data.prepare import Corpus, prepare_corpus
+from training.data.prepare import RunData, prepare_data
 from training.distributed import ProcessGroup, join_group
 from training.run.checkpoint import put_weights
 from training.run.final_evaluation import evaluate_best
@@ -120,13 +120,13 @@ def _resume(
 ) -> Trainer:
     """Lock the folder of a run, prepare its data and restore its state."""
 
-    def prepare() -> Corpus:
+    def prepare() -> RunData:
         locks.enter_context(lock_folder(folder))
         write_status(folder, "preparing")
-        return prepare_corpus(config, folder)
+        return prepare_data(config, folder)
 
-    corpus = group.run_rank0_first(prepare, lambda: prepare_corpus(config, folder))
-    return Trainer(config, folder, corpus, group, resume=True)
+    run_data = group.run_rank0_first(prepare, lambda: prepare_data(config, folder))
+    return Trainer(config, folder, run_data, group, resume=True)
 
 
 def _begin(
@@ -151,17 +151,17 @@ def _begin(
         config = load_recipe(recipe, overrides, inherited=start.settings(config))
 
     # 2. Prepare the data. The folder is made late, so that a mistake in the recipe leaves none.
-    def prepare() -> Corpus:
-        corpus = prepare_corpus(config, None, start.tokenizers if start else None)
+    def prepare() -> RunData:
+        run_data = prepare_data(config, None, start.tokenizers if start else None)
         make_folder(folder)
         locks.enter_context(lock_folder(folder))
         check_unused(folder)  # again: another process may have been faster
-        corpus.save(folder)
-        return corpus
+        run_data.save(folder)
+        return run_data
 
-    corpus = group.run_rank0_first(prepare, lambda: prepare_corpus(config, folder))
+    run_data = group.run_rank0_first(prepare, lambda: prepare_data(config, folder))
     # 3. Build the model, choose what the recipe leaves open, and record the run.
-    trainer = Trainer(config, folder, corpus, group)
+    trainer = Trainer(config, folder, run_data, group)
     if start:
         put_weights(trainer.model, {**trainer.model.state_dict(), **start.weights})
     origin = start.record() if start else None

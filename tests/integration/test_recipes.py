@@ -11,7 +11,7 @@ import hubnmt
 from hubnmt.config import ModelConfig
 from hubnmt.errors import InputError
 from training.config.recipe import Recipe, load_recipe
-from training.data.prepare import prepare_corpus
+from training.data.prepare import prepare_data
 from training.distributed import ProcessGroup
 from training.run.report import describe_average
 from training.run.trainer import Trainer
@@ -98,9 +98,9 @@ def test_a_recipe_explains_itself_and_takes_a_step_with_local_files_and_no_netwo
         "model.n_encoder_layers=1",
         "model.n_decoder_layers=1",
     )
-    corpus = prepare_corpus(config, None)
-    assert min(corpus.train.counts) > 0
-    run = Trainer(config, tmp_path, corpus, ProcessGroup(torch.device("cpu")))
+    run_data = prepare_data(config, None)
+    assert min(run_data.train.counts) > 0
+    run = Trainer(config, tmp_path, run_data, ProcessGroup(torch.device("cpu")))
     before = run.model.output_proj.weight.detach().clone()
     numbers = run.stepper.run(run.loader.take(1).batches, lr=1e-3)
     outcome = run.stepper.read(numbers, step=1)

@@ -23,7 +23,7 @@ from training.data.batching import (
     mix_seed,
     plan_epoch,
 )
-from training.data.prepare import Corpus
+from training.data.prepare import RunData
 from training.distributed import ProcessGroup
 
 CACHE_SIZE = 2**16
@@ -96,9 +96,9 @@ class Loader:
     processes and `accumulate` divided by n, each optimizer step uses the same batches.
     """
 
-    def __init__(self, config: Recipe, corpus: Corpus, group: ProcessGroup) -> None:
+    def __init__(self, config: Recipe, run_data: RunData, group: ProcessGroup) -> None:
         """Start at the first batch."""
-        self._corpus = corpus
+        self._run_data = run_data
         self._group = group
         self._settings = config.optimizer
         self._seed = config.run.seed
@@ -108,7 +108,7 @@ class Loader:
         self._max_tokens = config.data.max_tokens
         self._droppers = [
             BpeDropout(tokenizer, rate) if rate and sides in ("both", side) else None
-            for side, tokenizer in (("src", corpus.tokenizers.src), ("tgt", corpus.tokenizers.tgt))
+            for side, tokenizer in zip(("src", "tgt"), run_data.tokenizers, strict=True)
         ]
         self.seek(Position())
 
@@ -133,10 +133,10 @@ class Loader:
     def plan(self, epoch: int) -> Plan:
         """Plan an epoch for all processes; the first epoch begins with the largest batches."""
         rows = draw_rows(
-            self._corpus.train.counts, self._weights, seed=mix_seed(self._seed, epoch, 0)
+            self._run_data.train.counts, self._weights, seed=mix_seed(self._seed, epoch, 0)
         )
         plan = plan_epoch(
-            self._corpus.train.lengths[rows],
+            self._run_data.train.lengths[rows],
             batch_tokens=self._settings.batch_tokens,
             seed=mix_seed(self._seed, epoch, 1),
             n_together=self._n_together,
@@ -151,16 +151,16 @@ class Loader:
 
     def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[Batch]:
         """Yield this process's batches of an epoch, on the CPU, without the first `skip`."""
-        corpus, plan = self._corpus, self.plan(epoch)
+        run_data, plan = self._run_data, self.plan(epoch)
         first = self._group.rank + skip * self._group.size
         for number in range(first, len(plan), self._group.size):
             rows = plan[number]
             if any(self._droppers):
                 rng = random.Random(mix_seed(self._seed, epoch, 2, number))
-                pairs = [self._drop(corpus.train[row], rng) for row in rows.tolist()]
-                yield collate(pairs, corpus.tokenizers)
+                pairs = [self._drop(run_data.train[row], rng) for row in rows.tolist()]
+                yield collate(pairs, run_data.tokenizers)
             else:
-                yield collate_rows(*corpus.train.gather(rows), corpus.tokenizers)
+                yield collate_rows(*run_data.train.gather(rows), run_data.tokenizers)
 
     def _drop(self, pair: Pair, rng: random.Random) -> Pair:
         """Apply BPE-dropout to a pair; a side that would become too long is left unchanged."""

@@ -38,7 +38,7 @@ MAX_TRUNCATED_SHARE = 0.01
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Corpus:
+class RunData:
     """Training and validation data of a run, and its tokenizers."""
 
     train: PairDataset
@@ -59,9 +59,9 @@ class Corpus:
             write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
 
 
-def prepare_corpus(
+def prepare_data(
     config: Recipe, folder: Path | None, pretrained: Tokenizers | None = None
-) -> Corpus:
+) -> RunData:
     """Prepare the data of a run, using the cache.
 
     The tokenizers are those of the pretrained model, or in the run's folder if that is given, else
@@ -94,7 +94,7 @@ def prepare_corpus(
         raise InputError(f"nothing to train on: {report.describe()}")
     for name in report.read:
         log.info("data: %s: %s", name, report.describe(name))
-    return Corpus(train=train, valid=valid, report=report, content=content, tokenizers=tokenizers)
+    return RunData(train=train, valid=valid, report=report, content=content, tokenizers=tokenizers)
 
 
 def _read_valid(config: DataConfig) -> list[TextPair]:

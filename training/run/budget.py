@@ -10,7 +10,7 @@ import torch
 from training.config.recipe import Recipe
 from training.config.run import RunConfig
 from training.data.loader import Loader
-from training.data.prepare import Corpus
+from training.data.prepare import RunData
 from training.distributed import ProcessGroup
 from training.optim.step import Stepper, reporting_out_of_memory
 from training.run.checkpoint import Progress
@@ -68,7 +68,7 @@ class Budget:
         return self._progress.seconds * (1 / used - 1)
 
 
-def plan_run(config: Recipe, corpus: Corpus, stepper: Stepper) -> Recipe:
+def plan_run(config: Recipe, run_data: RunData, stepper: Stepper) -> Recipe:
     """Choose threads and batch size where the recipe leaves them open; log what fits the budget.
 
     The speed is measured on rank 0; random generators are left as they were.
@@ -78,7 +78,7 @@ def plan_run(config: Recipe, corpus: Corpus, stepper: Stepper) -> Recipe:
 
     def choose() -> tuple[int, int]:
         with torch.random.fork_rng(devices):
-            return choose_threads(config, corpus, stepper), fit_batches(config, corpus, stepper)
+            return choose_threads(config, run_data, stepper), fit_batches(config, run_data, stepper)
 
     n_threads, batch_tokens = group.run_on_rank0(choose)
     torch.set_num_threads(n_threads)
@@ -86,7 +86,7 @@ def plan_run(config: Recipe, corpus: Corpus, stepper: Stepper) -> Recipe:
     return dataclasses.replace(_with_batch(config, batch_tokens), run=run_config)
 
 
-def choose_threads(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
+def choose_threads(config: Recipe, run_data: RunData, stepper: Stepper) -> int:
     """Set and return 1 thread if that is faster on this machine, unless the number is given."""
     n_threads = torch.get_num_threads()
     if config.run.n_threads or stepper.group.device.type != "cpu" or n_threads == 1:
@@ -95,7 +95,7 @@ def choose_threads(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
     seconds = {}
     for n in (n_threads, 1):
         torch.set_num_threads(n)
-        seconds[n] = measure_pass(sized, corpus, stepper, limit_s=THREADS_TRIAL_S)
+        seconds[n] = measure_pass(sized, run_data, stepper, limit_s=THREADS_TRIAL_S)
     fastest = min(seconds, key=seconds.__getitem__)
     torch.set_num_threads(fastest)
     measured = ", ".join(f"{n} in {s:.2f} s" for n, s in seconds.items())
@@ -103,7 +103,7 @@ def choose_threads(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
     return fastest
 
 
-def fit_batches(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
+def fit_batches(config: Recipe, run_data: RunData, stepper: Stepper) -> int:
     """Return the batch size; log the steps and passes over the data that the budget allows."""
     optimizer, minutes, group = config.optimizer, config.run.max_minutes, stepper.group
     batch_tokens, n_steps = optimizer.batch_tokens or LARGEST_BATCH, config.run.max_steps
@@ -111,11 +111,11 @@ def fit_batches(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
         on_gpu = group.device.type == "cuda"
         trial = optimizer.batch_tokens or (LARGEST_BATCH if on_gpu else 2 * SMALLEST_BATCH)
         limit_s = min(TRIAL_S, TRIAL_SHARE * 60 * minutes)
-        pass_s = measure_pass(_with_batch(config, trial), corpus, stepper, limit_s=limit_s)
+        pass_s = measure_pass(_with_batch(config, trial), run_data, stepper, limit_s=limit_s)
         fitting = 60 * minutes * trial / (pass_s * optimizer.accumulate)  # tokens
         batch_tokens = optimizer.batch_tokens or choose_batch(fitting)
         n_steps = min(n_steps, max(1, int(fitting / batch_tokens)))
-    loader = Loader(_with_batch(config, batch_tokens), corpus, group)
+    loader = Loader(_with_batch(config, batch_tokens), run_data, group)
     n_passes = n_steps * group.size * optimizer.accumulate / len(loader.plan(1))
     log.info(
         "plan: about %s steps of up to %s tokens, %.1f passes over the data%s; small data needs %d",
@@ -125,9 +125,9 @@ def fit_batches(config: Recipe, corpus: Corpus, stepper: Stepper) -> int:
     return batch_tokens
 
 
-def measure_pass(sized: Recipe, corpus: Corpus, stepper: Stepper, *, limit_s: float) -> float:
+def measure_pass(sized: Recipe, run_data: RunData, stepper: Stepper, *, limit_s: float) -> float:
     """Return the mean seconds of a forward and backward pass, without the first."""
-    loader = Loader(sized, corpus, ProcessGroup(stepper.group.device))
+    loader = Loader(sized, run_data, ProcessGroup(stepper.group.device))
     seconds: list[float] = []
     with reporting_out_of_memory(sized.optimizer, stepper.group):
         while len(seconds) < 2 or sum(seconds[1:]) < limit_s:

@@ -46,7 +46,7 @@ def evaluate_best(trainer: Trainer) -> None:
     # 1. Measure.
     stored, data = load_model(best), trainer.config.data
     translator = Translator(stored, device=str(trainer.group.device))
-    pairs = encode_pairs(translator, trainer.corpus.valid[:N_EXAMPLES])
+    pairs = encode_pairs(translator, trainer.run_data.valid[:N_EXAMPLES])
     texts = decode_pairs(translator, pairs, translator.decoding)
     facts = facts_of_run(folder, record, name=folder.name, config=stored.model.config)
     try:
@@ -56,7 +56,7 @@ def evaluate_best(trainer: Trainer) -> None:
         tests = []
     facts = add_measured(facts, translator, pairs, texts, tests)
     # 2. Compare with translations that need no model; copies may be the task.
-    failure = explain_failure(record, trainer.corpus.valid, with_copies=data.drop_copies)
+    failure = explain_failure(record, trainer.run_data.valid, with_copies=data.drop_copies)
     # 3. Write the card and the record of the run.
     facts = dataclasses.replace(facts, limits=" ".join(filter(None, (failure, facts.limits))))
     replace_text(best / CARD, write_card(facts))

@@ -16,7 +16,7 @@ from hubnmt.model import Transformer
 from training.command import progress_bar
 from training.config.recipe import Recipe
 from training.data.loader import Loader, Position
-from training.data.prepare import Corpus
+from training.data.prepare import RunData
 from training.distributed import ProcessGroup
 from training.optim.step import REMEDY, Stepper, StepStats, rate_at, reporting_out_of_memory
 from training.run.budget import Budget, plan_run
@@ -35,7 +35,7 @@ class Trainer:
         self,
         config: Recipe,
         folder: Path,
-        corpus: Corpus,
+        run_data: RunData,
         group: ProcessGroup,
         *,
         resume: bool = False,
@@ -43,7 +43,7 @@ class Trainer:
         """Build model and optimizer from the seed; then plan the run, or restore its state."""
         self.config = config
         self.folder = folder
-        self.corpus = corpus
+        self.run_data = run_data
         self.group = group
         self.progress = Progress()
         self.must_stop = False
@@ -56,8 +56,8 @@ class Trainer:
         run_config = config.run
         seed_everything(run_config.seed)
         model_config = config.model_config(
-            src_vocab_size=corpus.tokenizers.src.vocab_size,
-            tgt_vocab_size=corpus.tokenizers.tgt.vocab_size,
+            src_vocab_size=run_data.tokenizers.src.vocab_size,
+            tgt_vocab_size=run_data.tokenizers.tgt.vocab_size,
         )
         self.model = Transformer(model_config).to(group.device)
         if not group.is_rank0:
@@ -67,8 +67,8 @@ class Trainer:
         self.stepper = Stepper(self.model, config.optimizer, group, dtype=dtype)
         # 3. Choose what the recipe leaves open, or restore the state.
         if not resume:
-            self.config = plan_run(config, corpus, self.stepper)
-        self.loader = Loader(self.config, corpus, group)
+            self.config = plan_run(config, run_data, self.stepper)
+        self.loader = Loader(self.config, run_data, group)
         if resume:
             self._restore()
 
@@ -167,7 +167,7 @@ class Trainer:
     def _open_outputs(self) -> None:
         step = -1 if self._needs_initial_validation() else self.progress.step
         self._report = RunReport(self.folder, step=step)
-        self._validator = Validator(self.config, self.folder, self.corpus, self._report)
+        self._validator = Validator(self.config, self.folder, self.run_data, self._report)
 
     def _needs_initial_validation(self) -> bool:
         run_config, progress = self.config.run, self.progress

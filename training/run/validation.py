@@ -30,7 +30,7 @@ from hubnmt.translator import Translator
 from training.command import progress_bar
 from training.config.recipe import Recipe
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch
-from training.data.prepare import Corpus
+from training.data.prepare import RunData
 from training.data.sources import TextPair
 from training.files import reporting_full_disk
 from training.optim.loss import projected_cross_entropy
@@ -178,13 +178,13 @@ def read_validation(folder: Path) -> dict[str, Any] | None:
 class Validator:
     """Evaluates the model on the validation set and saves `best/` and `last/`."""
 
-    def __init__(self, config: Recipe, folder: Path, corpus: Corpus, report: RunReport) -> None:
+    def __init__(self, config: Recipe, folder: Path, run_data: RunData, report: RunReport) -> None:
         """Load the record of `best/`."""
         self._run_config = config.run
         self._batch_tokens = config.optimizer.batch_tokens
         self._decoding = DecodingConfig.from_dict(config.decoding, where="[decoding]")
         self._folder = folder
-        self._corpus = corpus
+        self._run_data = run_data
         self._pairs: HeldOutPairs | None = None
         self._report = report
         repair_folder(folder / "best")
@@ -195,13 +195,13 @@ class Validator:
         # 1. Evaluate the model, or the mean of its last snapshots.
         stored = StoredModel(
             model=self._average(model, progress),
-            tokenizers=self._corpus.tokenizers,
+            tokenizers=self._run_data.tokenizers,
             decoding=self._decoding,
         )
         device = next(model.parameters()).device
         translator = Translator(stored, device=str(device))
         if self._pairs is None:  # the same at every validation
-            self._pairs = encode_pairs(translator, self._corpus.valid)
+            self._pairs = encode_pairs(translator, self._run_data.valid)
         evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
         # 2. Save it.
         record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}

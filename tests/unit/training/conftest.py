@@ -7,7 +7,7 @@ import torch
 
 from tests.runs import FarmOptions, MakeRun, RunFarm
 from training.config.recipe import load_recipe
-from training.data.prepare import prepare_corpus
+from training.data.prepare import prepare_data
 from training.distributed import ProcessGroup
 from training.run.run_dir import record_start
 from training.run.trainer import Trainer
@@ -39,9 +39,9 @@ def make_run(farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> Ma
         nothing = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dropout")]
         options = farm_options(tmp_path, *nothing, "optimizer.grad_clip_norm=0.0", *more)
         config = load_recipe(farm_recipe, options)
-        corpus, group = prepare_corpus(config, None), ProcessGroup(torch.device("cpu"))
-        corpus.save(tmp_path)
+        run_data, group = prepare_data(config, None), ProcessGroup(torch.device("cpu"))
+        run_data.save(tmp_path)
         record_start(tmp_path, config, overrides=[], device=group.device)
-        return Trainer(config, tmp_path, corpus, group)
+        return Trainer(config, tmp_path, run_data, group)
 
     return make

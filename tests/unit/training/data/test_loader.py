@@ -13,7 +13,7 @@ from tests.runs import FarmOptions
 from training.config.recipe import load_recipe
 from training.data.batching import Batch
 from training.data.loader import BpeDropout, Loader, Position
-from training.data.prepare import prepare_corpus
+from training.data.prepare import prepare_data
 from training.distributed import ProcessGroup
 
 MakeLoader = Callable[..., Loader]
@@ -30,7 +30,7 @@ def make_loader(
     def make(*more: str, rank: int = 0, size: int = 1) -> Loader:
         config = load_recipe(farm_recipe, farm_options(folder, *few, *more))
         group = ProcessGroup(torch.device("cpu"), rank=rank, size=size)
-        return Loader(config, prepare_corpus(config, None), group)
+        return Loader(config, prepare_data(config, None), group)
 
     return make
 
@@ -74,7 +74,7 @@ def test_dropout_splits_the_sides_it_is_for_and_spells_the_same(
 ) -> None:
     loader = make_loader("data.bpe_dropout=0.3", f"data.bpe_dropout_sides={sides}")
     plain, dropped = pairs_of(make_loader().epoch(0)), pairs_of(loader.epoch(0))
-    decode = loader._corpus.tokenizers.src.decode
+    decode = loader._run_data.tokenizers.src.decode
     texts = [sorted(tuple(map(decode, line)) for line in lines) for lines in (plain, dropped)]
     assert texts[0] == texts[1]
     for side, letter in enumerate("st"):

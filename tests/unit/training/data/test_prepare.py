@@ -6,7 +6,7 @@ import pytest
 
 from hubnmt.errors import InputError
 from training.config.recipe import Recipe, load_recipe
-from training.data.prepare import cached, prepare_corpus
+from training.data.prepare import cached, prepare_data
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ def test_the_vocabulary_is_learned_from_the_training_texts_alone(
     strange = tmp_path / "strange.txt"
     strange.write_text("qxqxqx qxqxqx\n" * 50, encoding="utf-8")
     overrides = farm_options(tmp_path, f"data.valid={strange},{strange}")
-    with_strange = prepare_corpus(load_recipe(farm_recipe, overrides), None)
+    with_strange = prepare_data(load_recipe(farm_recipe, overrides), None)
     text = "Hunde qxqxqx 12"
-    plain = prepare_corpus(config, None).tokenizers.src
+    plain = prepare_data(config, None).tokenizers.src
     assert with_strange.tokenizers.src.encode(text) == plain.encode(text)
     assert len(plain.encode("qxqxqx")) > 4
 
@@ -33,9 +33,9 @@ def test_what_is_saved_is_what_a_resumed_run_loads(
 ) -> None:
     more = [] if joint else ["tokenizer.joint=false", "model.share_embeddings=false"]
     config = load_recipe(farm_recipe, farm_options(tmp_path, *more))
-    first = prepare_corpus(config, None)
+    first = prepare_data(config, None)
     first.save(tmp_path)
-    again = prepare_corpus(config, tmp_path)
+    again = prepare_data(config, tmp_path)
     assert list(again.train) == list(first.train)
     assert (again.tokenizers.src is again.tokenizers.tgt) == joint
     assert (tmp_path / "cleaning.json").exists()

@@ -15,8 +15,8 @@ from training.run.trainer import Trainer
 
 
 def collect(current: Trainer, rows: list[int]) -> Batch:
-    corpus = current.corpus
-    return collate([corpus.train[row] for row in rows], tokenizers=corpus.tokenizers)
+    run_data = current.run_data
+    return collate([run_data.train[row] for row in rows], tokenizers=run_data.tokenizers)
 
 
 def take(current: Trainer, *batches: list[int], lr: float = 0.01) -> StepStats:
@@ -58,7 +58,7 @@ def test_the_loss_is_divided_by_the_real_tokens_of_the_step(make_run: MakeRun) -
     expected = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
     outcome = take(current, [0, 1, 2])
     assert outcome.loss == pytest.approx(expected.item(), rel=1e-5)
-    assert outcome.n_tokens == sum(len(current.corpus.train[i][1]) + 1 for i in range(3))
+    assert outcome.n_tokens == sum(len(current.run_data.train[i][1]) + 1 for i in range(3))
     assert not outcome.must_stop
 
 
