@@ -61,6 +61,7 @@ def resolve_recipe(
     """
     if resume is None:
         return load_recipe(recipe or {}, overrides), [*overrides]
+    # 1. Read the recipe of now and that of the start.
     stored, earlier = _read_record(resume)
     all_overrides = [*earlier, *overrides]
     # The pretrained model, whose settings are part of the recipe, may no longer be available.
@@ -70,7 +71,7 @@ def resolve_recipe(
     )
     config = load_recipe(recipe or stored, all_overrides, inherited=inherited)
     before = load_recipe(stored, inherited=inherited)
-    # What was chosen when the run was started stays, unless it is given.
+    # 2. Keep what was chosen when the run was started, unless it is given.
     batch_tokens = config.optimizer.batch_tokens or before.optimizer.batch_tokens
     n_threads = config.run.n_threads or before.run.n_threads
     config = dataclasses.replace(
@@ -78,6 +79,7 @@ def resolve_recipe(
         optimizer=dataclasses.replace(config.optimizer, batch_tokens=batch_tokens),
         run=dataclasses.replace(config.run, n_threads=n_threads),
     )
+    # 3. Compare them.
     old, new = (json.loads(json.dumps(values.to_dict())) for values in (before, config))
     differences = [
         f"{section}.{key} was {old[section].get(key)!r}, is {new[section].get(key)!r}"
