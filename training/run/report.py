@@ -215,8 +215,10 @@ def facts_of_run(
 
     `validation` is the record of the validation of the weights.
     """
+    # 1. Read the records.
     recipe, cleaning = read_json(run_dir / "recipe.json"), read_json(run_dir / "cleaning.json")
     machine, card = read_json(run_dir / "machine.json"), recipe["card"]
+    # 2. Describe the data, and the model that the run started from.
     dropped = ", ".join(f"{count:,} {why}" for why, count in cleaning["dropped"].items())
     data = recipe["data"]
     datasets = [part.get("dataset") for part in (data, *data["corpora"].values())]
