@@ -33,6 +33,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, labels: Tensor, smoothing: float, need_grad: bool
     ) -> tuple[Tensor, Tensor]:
+        # 1. Allocate the sums and gradients, and the logits of one slice.
         device_type = hidden.device.type
         dtype = torch.get_autocast_dtype(device_type)
         if not torch.is_autocast_enabled(device_type):
@@ -45,6 +46,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         all_logits, all_probs = h.new_empty(shape), h.new_empty(shape)  # reused for all slices
         nll = hidden.new_zeros((), dtype=torch.float32)
         normalizers = hidden.new_zeros((), dtype=torch.float32)
+        # 2. Take the tokens slice by slice: their loss, and its gradients.
         with torch.autocast(device_type, enabled=False):
             for start in range(0, len(h), slice_tokens):
                 rows = slice(start, start + slice_tokens)
@@ -60,7 +62,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                     probs[at_label] -= 1 - smoothing
                     torch.mm(probs, w, out=grad_h[rows])
                     grad_w += probs.T @ h[rows]
-            # The uniform part of the target is equal for all V pieces, so one row suffices.
+            # 3. Add the uniform part of the target: equal for all V pieces, so one row suffices.
             mean_w = weight.float().mean(0)  # (D,)
             sum_h = h.sum(0, dtype=torch.float32)  # (D,)
             smoothed = (1 - smoothing) * nll + smoothing * (normalizers - sum_h @ mean_w)
