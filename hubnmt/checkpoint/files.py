@@ -141,6 +141,7 @@ def replace_folder(
     Other files in the old folder are kept, except those named in `dropped`: by default the
     tokenizers, of which a folder has either a joint one or two.
     """
+    # 1. Let the block fill a draft beside the folder.
     folder = folder.resolve()  # a symbolic link stays a link
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = folder.with_name(f".{folder.name}.draft-{os.getpid()}")
@@ -152,6 +153,7 @@ def replace_folder(
         if not folder.is_dir():
             draft.rename(folder)
             return
+        # 2. Keep the other files of the old folder.
         left = {*dropped, *(path.name for path in draft.iterdir())}
         shutil.copytree(
             folder,
@@ -160,6 +162,7 @@ def replace_folder(
             ignore=lambda place, _: left if place == str(folder) else (),
             dirs_exist_ok=True,
         )
+        # 3. Exchange the two.
         old = folder.with_name(f".{folder.name}.old-{os.getpid()}")
         folder.rename(old)
         try:
