@@ -70,11 +70,13 @@ class CardFacts:
 
 def write_card(facts: CardFacts) -> str:
     """Return the model card in Markdown."""
+    # 1. Format the facts.
     config, start = facts.config, escape_cell(facts.started_from)
     earlier = "For the earlier training data and its licence, see the model card of"
     recorded = [f"- {key}: {value}" for key, value in facts.training.items() if value is not None]
     ratios = [f"{value:.2f} in `{language}`" for language, value in facts.pieces_per_word.items()]
     is_bibtex = facts.citation.lstrip().startswith("@")
+    # 2. Arrange them in sections.
     sections = {
         "Scores": _scores(facts.results),
         "Data": [
@@ -94,6 +96,7 @@ def write_card(facts: CardFacts) -> str:
         "Bias": [facts.bias],
         "How to cite": [_fence("bibtex", facts.citation) if is_bibtex else facts.citation],
     }
+    # 3. Write the metadata and how to use the model, then the sections that are not empty.
     usage = (
         "from hubnmt import Translator\n\n"
         f'translator = Translator.from_pretrained("{facts.name}")\n'
