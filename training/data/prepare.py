@@ -77,15 +77,15 @@ def prepare_data(
     if folder is not None:
         _check_content(folder, content)
     valid = _read_valid(config.data)
-    text_folder, report = _clean_texts(config, content, valid)
+    text_dir, report = _clean_texts(config, content, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report.describe()}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
-    tokenizers = _load_tokenizers(config, text_folder, folder, pretrained)
+    tokenizers = _load_tokenizers(config, text_dir, folder, pretrained)
     if config.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
     # 3. Encode the training pairs.
-    train = _encode(config, text_folder, tokenizers, n_pairs=report.n_kept)
+    train = _encode(config, text_dir, tokenizers, n_pairs=report.n_kept)
     for name, count in zip(config.data.training_corpora(), train.counts, strict=True):
         n_long = report.read[name] - report.drops[name].total() - count
         if n_long:
@@ -147,12 +147,12 @@ def _clean_texts(
             file.writelines(f"{corpus}\t{src}\t{tgt}\n" for corpus, src, tgt in pairs)
         write_json(folder / REPORT_FILE, {"read": report.read, "drops": report.drops})
 
-    text_folder = cached(config, f"text-{content}", build)
-    stored = read_json(text_folder / REPORT_FILE)
+    text_dir = cached(config, f"text-{content}", build)
+    stored = read_json(text_dir / REPORT_FILE)
     report = CleaningReport(Counter(stored["read"]))
     for name, counts in stored["drops"].items():
         report.drops[name].update(counts)
-    return text_folder, report
+    return text_dir, report
 
 
 def _read_texts(folder: Path) -> Iterator[list[str]]:
@@ -161,14 +161,12 @@ def _read_texts(folder: Path) -> Iterator[list[str]]:
             yield line[:-1].split("\t")
 
 
-def _encode(
-    config: Recipe, text_folder: Path, tokenizers: Tokenizers, *, n_pairs: int
-) -> PairDataset:
+def _encode(config: Recipe, text_dir: Path, tokenizers: Tokenizers, *, n_pairs: int) -> PairDataset:
     """Return the token ids of all pairs within the length limit."""
     max_tokens = config.data.max_tokens
 
     def rows() -> Iterator[tuple[int, list[int], list[int]]]:
-        pairs = _read_texts(text_folder)
+        pairs = _read_texts(text_dir)
         with progress_bar("encoding", total=n_pairs, unit=" pairs", leave=False) as bar:
             while chunk := list(itertools.islice(pairs, CHUNK)):
                 corpora, *sides = zip(*chunk, strict=True)
@@ -181,12 +179,12 @@ def _encode(
     def build(folder: Path) -> None:
         write_pairs(folder, rows(), n_corpora=len(config.data.training_corpora()))
 
-    key = _digest(text_folder.name, max_tokens, *(tokenizer.to_json() for tokenizer in tokenizers))
+    key = _digest(text_dir.name, max_tokens, *(tokenizer.to_json() for tokenizer in tokenizers))
     return PairDataset(cached(config, f"pairs-{key}", build))
 
 
 def _load_tokenizers(
-    config: Recipe, text_folder: Path, folder: Path | None, pretrained: Tokenizers | None
+    config: Recipe, text_dir: Path, folder: Path | None, pretrained: Tokenizers | None
 ) -> Tokenizers:
     """Return the tokenizers of the pretrained model or in the run's folder, else learned ones."""
     if pretrained and config.run.pretrained_part == "model":
@@ -198,11 +196,11 @@ def _load_tokenizers(
         sides = [slice(1, 3)] if settings.joint else [slice(1, 2), slice(2, 3)]
         learned = []
         for side in sides:
-            lines = (text for pair in _read_texts(text_folder) for text in pair[side])
+            lines = (text for pair in _read_texts(text_dir) for text in pair[side])
             learned.append(Tokenizer.train(lines, settings.vocab_size))
         Tokenizers(learned[0], learned[-1]).save(entry)
 
-    key = _digest(text_folder.name, settings.vocab_size, settings.joint, WORD_PATTERN)
+    key = _digest(text_dir.name, settings.vocab_size, settings.joint, WORD_PATTERN)
     folder = folder or cached(config, f"vocabulary-{key}", build)
     names = [JOINT_FILE] if settings.joint else TWO_FILES
     loaded = [Tokenizer.load(folder / name) for name in names]
