@@ -8,7 +8,6 @@ The run folder holds the models `best/` and `last/`, the state, metrics, samples
 """
 
 import argparse
-import contextlib
 import logging
 import os
 import shlex
@@ -16,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -75,10 +75,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def run(
-    recipe: Path | None = None,
-    *,
-    overrides: Sequence[str] = (),
-    resume: Path | None = None,
+    recipe: Path | None = None, *, overrides: Sequence[str] = (), resume: Path | None = None
 ) -> Trainer:
     """Prepare the data, train, and evaluate the result.
 
@@ -92,7 +89,7 @@ def run(
     torch.set_num_threads(config.run.n_threads or n_threads)
     group = join_group(config.run.device)
     try:
-        with contextlib.ExitStack() as locks:
+        with ExitStack() as locks:
             # 1. Prepare the data, build the model, and set or restore its state.
             if resume:
                 trainer = _resume(config, folder, group, locks)
@@ -115,9 +112,7 @@ def run(
     return trainer
 
 
-def _resume(
-    config: Recipe, folder: Path, group: ProcessGroup, locks: contextlib.ExitStack
-) -> Trainer:
+def _resume(config: Recipe, folder: Path, group: ProcessGroup, locks: ExitStack) -> Trainer:
     """Lock the folder of a run, prepare its data and restore its state."""
 
     def prepare() -> RunData:
@@ -135,7 +130,7 @@ def _begin(
     overrides: Sequence[str],
     folder: Path,
     group: ProcessGroup,
-    locks: contextlib.ExitStack,
+    locks: ExitStack,
 ) -> Trainer:
     """Prepare the data of a new run, make and lock its folder, and plan it."""
     # 1. Load the pretrained model, whose settings complete the recipe.
@@ -181,7 +176,7 @@ def _resume_command(folder: Path, recipe: Path | None, overrides: Sequence[str])
     return shlex.join(words)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _stop_gracefully(trainer: Trainer, command: str) -> Iterator[None]:
     """Stop after the current step on the first Ctrl-C or SIGTERM, at once on the second."""
     first: list[float] = []
