@@ -199,13 +199,15 @@ def peak_memory_mib(device: torch.device) -> float:
 
 # --- the model card ------------------------------------------------------------------------------
 
+Record = Mapping[str, Any]
+"""A JSON file of the run's folder."""
 SAME_NAME = ("title", "license", "data", "data_license", "limits", "bias", "citation")
 """Settings of `[card]` that `CardFacts` takes as they are."""
 
 
 def facts_of_run(
     run_dir: Path,
-    validation: Mapping[str, Any],
+    validation: Record,
     *,
     name: str,
     config: ModelConfig,
@@ -244,20 +246,15 @@ def facts_of_run(
 
 
 def _training_facts(
-    recipe: Mapping[str, Any],
-    machine: Mapping[str, Any],
-    validation: Mapping[str, Any],
-    *,
-    weights: str,
+    recipe: Record, machine: Record, validation: Record, *, weights: str
 ) -> dict[str, Any]:
     """Return the records of the run and of the chosen weights."""
-    is_trained = validation["step"] > 0
     return {
         "machine": f"{machine['device']}, {machine['dtype']}",
         f"minutes until the {weights} weights": round(validation["minutes"], 1),
         f"steps until the {weights} weights": validation["step"],
         "weights": describe_average(recipe["run"])
-        if is_trained
+        if validation["step"]
         else "those of the pretrained model: no validation improved on it",
         "validation, greedy": f"BLEU {validation['bleu']:.2f} "
         f"(`{validation['bleu_signature']}`), loss {validation['dev_loss']:.3f} nats per token",
