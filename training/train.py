@@ -102,9 +102,9 @@ def run(
             with _stop_gracefully(trainer, command):
                 trainer.train()
             # 3. Evaluate the best model.
-            if not trainer.must_stop:
+            if not trainer.is_interrupted:
                 group.run_on_rank0(lambda: evaluate_best(trainer))
-            state = "paused" if trainer.must_stop else "finished"
+            state = "paused" if trainer.is_interrupted else "finished"
             group.run_on_rank0(lambda: write_status(folder, state))
     finally:
         group.leave()
@@ -188,7 +188,7 @@ def _stop_gracefully(trainer: Trainer, command: str) -> Iterator[None]:
         elif not first:
             first.append(time.monotonic())
             log.warning("stopping after this step; resume with: %s", command)
-            trainer.must_stop = True
+            trainer.is_interrupted = True
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -44,7 +44,7 @@ class StepStats(NamedTuple):
     grad_norm: float
     """Gradient norm before clipping."""
     n_tokens: int
-    must_stop: bool
+    wants_stop: bool
     time_share: float
     """Share of the time limit that the next step will have used, as given to `run`."""
 
@@ -128,12 +128,13 @@ class Stepper:
         batches: Sequence[Batch],
         *,
         lr: float,
-        must_stop: bool = False,
+        wants_stop: bool = False,
         time_share: float = 0.0,
     ) -> Tensor:
         """Run one step; on a GPU it may still be in progress on return.
 
-        `must_stop` and `time_share` are of this process; ranks other than 0 give 0 for the latter.
+        `wants_stop` and `time_share` of this process share the reduction of the token counts;
+        ranks other than 0 give 0 for the latter.
 
         Returns:
             (5,) statistics for `read`.
@@ -141,7 +142,7 @@ class Stepper:
         self.model.train()
         # 1. Count the target tokens of all processes, which the loss is divided by.
         n_labels = sum(len(batch.labels) for batch in batches)
-        counts = torch.tensor([n_labels, must_stop, time_share], dtype=torch.float64)
+        counts = torch.tensor([n_labels, wants_stop, time_share], dtype=torch.float64)
         sums = counts.to(self.group.device, non_blocking=True)
         self.group.sum(sums)
         n_tokens = sums[0].float()

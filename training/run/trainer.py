@@ -46,7 +46,7 @@ class Trainer:
         self.run_data = run_data
         self.group = group
         self.progress = Progress()
-        self.must_stop = False
+        self.is_interrupted = False
         self._report: RunReport | None = None
         self._validator: Validator | None = None
         self._saved_step: int | None = None
@@ -106,7 +106,7 @@ class Trainer:
                 with reporting_out_of_memory(self.config.optimizer, group):
                     self._loop(bar)
                 self._save()
-                if self.progress.step == first_step and not self.must_stop:
+                if self.progress.step == first_step and not self.is_interrupted:
                     log.info(
                         "nothing left to do at step %d: raise run.max_steps, run.max_minutes or "
                         "run.patience to continue",
@@ -114,8 +114,8 @@ class Trainer:
                     )
                 # 3. Validate the last step. Unscheduled, so after the save: a resumed run must
                 # not average its snapshot. A signal may reach one process only; all must stop.
-                self.must_stop = any(group.gather(self.must_stop))
-                if not (self.must_stop or group.run_on_rank0(self._is_validated)):
+                self.is_interrupted = any(group.gather(self.is_interrupted))
+                if not (self.is_interrupted or group.run_on_rank0(self._is_validated)):
                     self._validate()
         except ConfigError:  # out of memory at the first step: free the name again
             if group.is_rank0 and self.progress.step == 0:
@@ -133,12 +133,12 @@ class Trainer:
         drawn = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
             # 1. Update the weights by the next batches.
-            used = self._budget.used(progress.step + 0.5)
+            used = self._budget.used(progress.step + 0.5)  # the middle of the step
             lr = rate_at(progress.step + 1, self.config.optimizer, share=used)
             result = self.stepper.run(
                 drawn.batches,
                 lr=lr,
-                must_stop=self._wants_stop(),
+                wants_stop=self._wants_stop(),
                 time_share=self._budget.time_expected() if group.is_rank0 else 0.0,
             )
             # 2. Make the batches after them, while a GPU still works, and wait for its result.
@@ -146,7 +146,8 @@ class Trainer:
             stats = self.stepper.read(result, step=progress.step + 1)
             self._advance(stats, drawn.after)
             drawn = upcoming
-            is_stopping = stats.must_stop or (group.size == 1 and self._wants_stop())
+            # One process need not wait for the exchange.
+            is_stopping = stats.wants_stop or (group.size == 1 and self._wants_stop())
             # 3. Report.
             throughput.add(stats.loss, stats.n_tokens)
             bar.total = max(progress.step, round(progress.step / self._budget.used(progress.step)))
@@ -184,7 +185,7 @@ class Trainer:
         return progress.step >= run_config.max_steps or progress.n_worse >= run_config.patience
 
     def _wants_stop(self) -> bool:
-        return self.must_stop or (self.group.is_rank0 and self._budget.time_used() >= 1)
+        return self.is_interrupted or (self.group.is_rank0 and self._budget.time_used() >= 1)
 
     def _advance(self, stats: StepStats, position: Position) -> None:
         progress = self.progress

@@ -59,7 +59,7 @@ def test_the_loss_is_divided_by_the_real_tokens_of_the_step(make_run: MakeRun) -
     outcome = take(current, [0, 1, 2])
     assert outcome.loss == pytest.approx(expected.item(), rel=1e-5)
     assert outcome.n_tokens == sum(len(current.run_data.train[i][1]) + 1 for i in range(3))
-    assert not outcome.must_stop
+    assert not outcome.wants_stop
 
 
 def test_a_step_is_adamw_at_the_rate_asked_for(make_run: MakeRun) -> None:
