@@ -197,7 +197,7 @@ class ModelStep:
         """Encode the sources.
 
         Args:
-            model: in eval mode.
+            model: in eval mode; on a CPU a copy `with_fast_layers`, where the time matters.
             src_ids: (B, S).
             src_pad_mask: (B, S), True = padding.
             forbidden_ids: ids that no translation contains (pad, bos). The other log-probabilities
