@@ -107,27 +107,27 @@ class TorchEngine:
         observe: BeamObserver | None = None,
     ) -> Search:
         """Run the decoding algorithm that the options select."""
-        # 1. Encode the sources.
+        # 1. Batch the sources.
         src, tgt = self._tokenizers
         device = self.model.output_proj.weight.device
         batch = batch_sources(rows, pad_id=src.pad_id, eos_id=src.eos_id)
         src_ids, src_pad_mask = (tensor.to(device) for tensor in batch)
         knows_placeholders = src.has_placeholders and tgt.has_placeholders
         counts = [src.count_placeholders(row) if knows_placeholders else Counter() for row in rows]
-        forbidden_ids = [tgt.pad_id, tgt.bos_id]
-        if knows_placeholders and not any(counts):
-            forbidden_ids += tgt.placeholder_ids
-        step = ModelStep(self._fast, src_ids, src_pad_mask, forbidden_ids=forbidden_ids)
-        # 2. Limit the lengths, and compose the constraints.
+        # 2. Limit the lengths, and forbid tokens.
         # With a prefix an upper bound: how many tokens it takes is known only during the search,
         # where a constraint applies the exact limit.
         n_forced = prefix.max_tokens if prefix else 0
         caps = [n_forced + decoding.max_tgt_tokens(len(row)) for row in rows]
         longest = torch.tensor(caps, device=device)  # (B,)
+        forbidden_ids = [tgt.pad_id, tgt.bos_id]
+        if knows_placeholders and not any(counts):
+            forbidden_ids += tgt.placeholder_ids
         constraint = make_constraint(
             decoding, tgt, prefix=prefix, placeholders=counts, max_tgt_tokens=longest
         )
-        # 3. Run the algorithm.
+        # 3. Encode, and run the algorithm.
+        step = ModelStep(self._fast, src_ids, src_pad_mask, forbidden_ids=forbidden_ids)
         shared: dict[str, Any] = {
             "bos_id": tgt.bos_id,
             "eos_id": tgt.eos_id,
