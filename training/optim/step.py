@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import DTYPES
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from training.config.run import OptimizerConfig
 from training.data.batching import Batch
 from training.distributed import ProcessGroup

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.errors import ModelFolderError
-from hubnmt.model import Transformer
-from hubnmt.model.transformer import rename_weights
+from hubnmt.model.transformer import Transformer, rename_weights
 from training.data.loader import Position
 from training.files import replace_file
 from training.optim.step import Stepper

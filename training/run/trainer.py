@@ -12,7 +12,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from hubnmt.errors import ConfigError
 from hubnmt.inference.dtypes import resolve_training_dtype
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from training.command import progress_bar
 from training.config.recipe import Recipe
 from training.data.loader import Loader, Position

@@ -21,9 +21,9 @@ from hubnmt.checkpoint.card import write_card
 from hubnmt.checkpoint.files import read_json, repair_folder
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
-from hubnmt.decoding import run_search
+from hubnmt.decoding.search import run_search
 from hubnmt.errors import InputError, ModelFolderError
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.characters import single_spaced
 from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.translator import Translator
