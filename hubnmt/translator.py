@@ -23,8 +23,10 @@ from hubnmt.config import (
 from hubnmt.errors import ConfigError, InputError
 from hubnmt.hub.pull import locate_model
 from hubnmt.hub.push import Pushed, push
-from hubnmt.inference import CTranslate2Engine, Engine, TorchEngine
+from hubnmt.inference import Engine
+from hubnmt.inference.ctranslate2_engine import CTranslate2Engine
 from hubnmt.inference.dtypes import DTYPES, INT8, check_dtype, convert, get_device, resolve_dtype
+from hubnmt.inference.engine import TorchEngine
 from hubnmt.pipeline.alternatives import find_alternatives
 from hubnmt.pipeline.pipeline import Pipeline
 from hubnmt.pipeline.segmentation import check_prefix

@@ -13,7 +13,7 @@ from huggingface_hub import close_session, constants
 from hubnmt.checkpoint.card import CardFacts, TestResult, write_card
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DecodingConfig
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.metrics import Scores
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from tests.hub_server import HubServer, User

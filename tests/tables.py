@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import Search, Step, beam_search, generate, random_choice
+from hubnmt.decoding.beam import beam_search
+from hubnmt.decoding.sampling import generate, random_choice
+from hubnmt.decoding.search import Search, Step
 
 BOS, EOS, V = 7, 2, 4
 Prefix = tuple[int, ...]

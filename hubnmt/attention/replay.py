@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from hubnmt.attention.maps import Attention, TokenSpans
-from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import PairScore
 

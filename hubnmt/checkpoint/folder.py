@@ -37,8 +37,7 @@ from hubnmt.checkpoint.files import (
 from hubnmt.checkpoint.metadata import read_card
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ModelFolderError, first_few, shorten
-from hubnmt.model import Transformer
-from hubnmt.model.transformer import rename_weights
+from hubnmt.model.transformer import Transformer, rename_weights
 from hubnmt.text.tokenizer import JOINT_FILE, TWO_FILES, Tokenizer, Tokenizers
 
 FLOAT_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}

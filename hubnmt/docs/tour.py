@@ -20,7 +20,8 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from hubnmt import Translator
-from hubnmt.decoding import beam_search, run_search
+from hubnmt.decoding.beam import beam_search
+from hubnmt.decoding.search import run_search
 from hubnmt.inference.engine import ModelStep
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.model.layers import EncoderLayer, sinusoidal_positions

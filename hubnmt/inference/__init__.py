@@ -5,5 +5,3 @@ from hubnmt.inference.engine import TorchEngine
 
 Engine = TorchEngine | CTranslate2Engine
 """Maps rows of source ids to hypotheses; `TorchEngine` is the reference."""
-
-__all__ = ["CTranslate2Engine", "Engine", "TorchEngine"]

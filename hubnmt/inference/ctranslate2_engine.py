@@ -16,7 +16,8 @@ import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
-from hubnmt.decoding import ForcedPrefix, Hypothesis, Search, make_hypothesis
+from hubnmt.decoding.constraints import ForcedPrefix
+from hubnmt.decoding.search import Hypothesis, Search, make_hypothesis
 from hubnmt.inference.ctranslate2_export import N_POSITIONS, open_ctranslate2
 from hubnmt.inference.engine import Pairs, TorchEngine, choose_distinct
 from hubnmt.model.batching import group_by_length

@@ -8,7 +8,7 @@ import torch
 
 from hubnmt.config import DTYPE_NAMES, ModelConfig
 from hubnmt.errors import ConfigError
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 AUTO = "auto"

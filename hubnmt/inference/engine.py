@@ -10,22 +10,14 @@ import torch
 from torch import Tensor
 
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
-from hubnmt.decoding import (
-    NOT_FINITE,
-    BeamObserver,
-    ForcedPrefix,
-    Hypothesis,
-    Search,
-    beam_search,
-    generate,
-    make_constraint,
-    random_choice,
-    run_search,
-)
+from hubnmt.decoding.beam import BeamObserver, beam_search
+from hubnmt.decoding.constraints import ForcedPrefix, make_constraint
+from hubnmt.decoding.sampling import generate, random_choice
+from hubnmt.decoding.search import NOT_FINITE, Hypothesis, Search, run_search
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.fast_layers import keep_freed_memory, with_fast_layers
-from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources, batch_targets, group_by_length
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 Pairs = Sequence[tuple[Sequence[int], Sequence[int]]]

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hubnmt.model import Transformer
 from hubnmt.model.attention import MultiHeadAttention
+from hubnmt.model.transformer import Transformer
 
 MIN_ROWS = 2
 """Rows from which oneDNN can be faster than the plain product."""

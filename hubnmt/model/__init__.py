@@ -7,8 +7,3 @@ Dimension letters, the same in every file: B batch, S source tokens, T target to
 key positions, H heads, D d_model, E d_head = D / H, F d_ff, V vocabulary, L layers, W beam.
 Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 """
-
-from hubnmt.model.attention import DecoderCache
-from hubnmt.model.transformer import AttentionMaps, Transformer
-
-__all__ = ["AttentionMaps", "DecoderCache", "Transformer"]

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from hubnmt.attention.replay import next_log_probs
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.decoding import ForcedPrefix, force_prefix, is_cut, run_search
+from hubnmt.decoding.constraints import ForcedPrefix, force_prefix, is_cut
+from hubnmt.decoding.search import run_search
 from hubnmt.errors import InputError
 from hubnmt.inference import Engine
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from hubnmt.pipeline.segmentation import Part, segment_text
 from hubnmt.pipeline.targets import distribute_prefix, unprotect, unprotect_for_prefix
 from hubnmt.text.sentences import Segment

@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig, ModelConfig
-from hubnmt.decoding import Hypothesis, force_prefix, is_cut, make_hypothesis, run_search
+from hubnmt.decoding.constraints import force_prefix, is_cut
+from hubnmt.decoding.search import Hypothesis, make_hypothesis, run_search
 from hubnmt.inference import Engine
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.repair import repair_sentences

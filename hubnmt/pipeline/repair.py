@@ -15,7 +15,8 @@ from collections.abc import Generator, Sequence
 from typing import Final
 
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import is_cut, make_hypothesis
+from hubnmt.decoding.constraints import is_cut
+from hubnmt.decoding.search import make_hypothesis
 from hubnmt.inference import Engine
 from hubnmt.pipeline.checks import (
     COMPOUND,

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from hubnmt.decoding import Hypothesis
+from hubnmt.decoding.search import Hypothesis
 from hubnmt.errors import InputError
 from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.protected_spans import (

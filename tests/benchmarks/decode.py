@@ -31,11 +31,11 @@ from systems import SHAPES, Job, make_tokenizers, marian_config, take_turns
 
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
-from hubnmt.decoding import run_search
+from hubnmt.decoding.search import run_search
 from hubnmt.hub.pull import locate_model
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
 from hubnmt.inference.engine import TorchEngine
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.metrics import score_corpus
 from hubnmt.text.textfile import read_aligned
 from hubnmt.translator import Translator

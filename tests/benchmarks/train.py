@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hubnmt.config import ModelConfig
-from hubnmt.model import Transformer
 from hubnmt.model.layers import SinusoidalPositions
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.textfile import read_aligned
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from training.config.run import OptimizerConfig

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hubnmt.config import ModelConfig
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.tokenizer import Tokenizer
 from tests.hub import save_with_card
 from tests.loading import limit_memory, try_to_load

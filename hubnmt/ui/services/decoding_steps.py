@@ -6,7 +6,9 @@ from typing import Any
 from torch import Tensor
 
 from hubnmt.attention.replay import next_log_probs
-from hubnmt.decoding import Continuation, normalize_length, warp_for_sampling
+from hubnmt.decoding.beam import Continuation
+from hubnmt.decoding.sampling import warp_for_sampling
+from hubnmt.decoding.search import normalize_length
 from hubnmt.errors import InputError
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.text.tokenizer import Tokenizer

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import NOT_FINITE
+from hubnmt.decoding.search import NOT_FINITE
 from hubnmt.errors import InputError, ModelFolderError
 from hubnmt.model.trace import AttentionKind, LayerTrace, trace_layer
 from hubnmt.text.tokenizer import Tokenizer

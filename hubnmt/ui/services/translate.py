@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple, Unpack
 
 from hubnmt.config import DecodingConfig, DecodingOptions
-from hubnmt.decoding import run_search
+from hubnmt.decoding.search import run_search
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.types import Translation

@@ -7,7 +7,7 @@ import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from hubnmt.translator import Translator
 from tests.models import make_config
 

@@ -5,8 +5,8 @@ import torch
 
 from hubnmt.attention.replay import attend
 from hubnmt.inference.engine import TorchEngine
-from hubnmt.model import Transformer
 from hubnmt.model.batching import batch_sources
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 SRC, TGT = "Zwei Männer stehen am Herd.", "Two men, ഒരു നായ."

@@ -19,8 +19,7 @@ from hubnmt.checkpoint.files import repair_folder
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.errors import ModelFolderError
-from hubnmt.model import Transformer
-from hubnmt.model.transformer import OLD_NAMES
+from hubnmt.model.transformer import OLD_NAMES, Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from tests.hub import change_weights
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt.decoding import Hypothesis, beam_search, generate, run_search
-from hubnmt.decoding.search import best_continuations
+from hubnmt.decoding.beam import beam_search
+from hubnmt.decoding.sampling import generate
+from hubnmt.decoding.search import Hypothesis, best_continuations, run_search
 from tests.tables import TableStep, random_table, search_exhaustively, search_slowly
 
 BOS, EOS, V = 7, 2, 4

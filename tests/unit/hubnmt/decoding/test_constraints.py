@@ -8,8 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import ForcedPrefix, Search, force_prefix, run_search
-from hubnmt.decoding.constraints import block_repeated_ngrams, penalize_repetition
+from hubnmt.decoding.constraints import (
+    ForcedPrefix,
+    block_repeated_ngrams,
+    force_prefix,
+    penalize_repetition,
+)
+from hubnmt.decoding.search import Search, run_search
 from hubnmt.text.tokenizer import Tokenizer
 from tests.tables import SEARCHES
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from hubnmt.decoding import Hypothesis, generate, random_choice, run_search, warp_for_sampling
+from hubnmt.decoding.sampling import generate, random_choice, warp_for_sampling
+from hubnmt.decoding.search import Hypothesis, run_search
 from tests.tables import TableStep, random_table, search_exhaustively
 
 BOS, EOS = 7, 2

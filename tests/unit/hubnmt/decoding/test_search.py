@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
 
-from hubnmt.decoding import Hypothesis, RequiredTokens, Search, run_search
+from hubnmt.decoding.constraints import RequiredTokens
+from hubnmt.decoding.search import Hypothesis, Search, run_search
 from tests.tables import BOS, EOS, SEARCHES, TableStep, random_table, start_beam
 
 Start = Callable[..., Search]
@@ -54,20 +54,12 @@ def test_each_sentence_has_its_own_cap_and_leaves_the_batch_when_it_ends(start: 
     assert [n for n, _ in step.shapes] == [sum(cap >= t for cap in caps) for t in range(8)]
 
 
-def test_search_ends_at_the_cap_even_if_a_constraint_forbids_eos(start: Start) -> None:
-    def never_end(log_probs: Tensor, tokens: Tensor, _: Tensor) -> Tensor:
-        return log_probs.index_fill(-1, torch.tensor([EOS]), -torch.inf)
-
-    ((found, *_),) = run_search(start(TableStep([random_table(1)]), [3], [1], constraint=never_end))
-    assert len(found.ids) <= 3
-
-
 @pytest.mark.parametrize("eos_bonus", [-3.0, 0.0, 6.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_required_tokens_are_in_every_target_as_often_as_required(
     start: Start, seed: int, eos_bonus: float
 ) -> None:
-    """Tokens 0 and 1 count as the same, 3 is another; the last sentence has no room for all."""
+    """Tokens 0 and 1 count as the same, 3 is another; the last has no room, and ends at its cap."""
     caps, required = [6, 9, 4, 0, 2], [[1, 2], [0, 0], [2, 0], [1, 0], [2, 1]]
     groups = {0: 0, 1: 0, 3: 1}
     constraint = RequiredTokens(groups, torch.tensor(required), torch.tensor(caps), eos_id=EOS)

@@ -5,7 +5,7 @@ import torch
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 SHAPES = {

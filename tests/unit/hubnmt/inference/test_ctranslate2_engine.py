@@ -10,7 +10,7 @@ import torch
 
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import Search, run_search
+from hubnmt.decoding.search import Search, run_search
 from hubnmt.errors import ConfigError
 from hubnmt.inference.ctranslate2_engine import N_POSITIONS, CTranslate2Engine
 from hubnmt.inference.ctranslate2_export import export_ctranslate2

@@ -13,11 +13,12 @@ from torch.nn import functional
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding import force_prefix, is_cut, run_search
+from hubnmt.decoding.constraints import force_prefix, is_cut
+from hubnmt.decoding.search import run_search
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.engine import TorchEngine
-from hubnmt.model import Transformer
 from hubnmt.model.layers import ACTIVATIONS
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.tokenizer import Tokenizer
 
 GREEDY = {"beam_size": 1}

@@ -16,7 +16,7 @@ from hubnmt.inference.fast_layers import (
     keep_freed_memory,
     with_fast_layers,
 )
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from tests.models import make_model
 
 ARCHITECTURES = pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from hubnmt.model import Transformer
 from hubnmt.model.trace import AttentionKind, LayerTrace, trace_layer
+from hubnmt.model.transformer import Transformer
 from tests.models import make_batch, make_model
 
 N_LAYERS = {"encoder": 2, "decoder": 3, "cross": 3}

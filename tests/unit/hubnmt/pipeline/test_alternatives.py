@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from hubnmt.decoding import ForcedPrefix, run_search
+from hubnmt.decoding.constraints import ForcedPrefix
+from hubnmt.decoding.search import run_search
 from hubnmt.model.batching import batch_sources
 from hubnmt.translator import Translator
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hubnmt.checkpoint.folder import StoredModel
-from hubnmt.decoding import Hypothesis
+from hubnmt.decoding.search import Hypothesis
 from hubnmt.pipeline.pipeline import best_combinations
 from hubnmt.text.characters import normalize, single_spaced
 from hubnmt.text.tokenizer import Tokenizer

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig, ModelConfig
-from hubnmt.model import Transformer
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.characters import normalize
 from hubnmt.text.protected_spans import PLACEHOLDERS, find_spans
 from hubnmt.text.tokenizer import Tokenizer, Tokenizers

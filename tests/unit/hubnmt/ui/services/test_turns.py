@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from hubnmt.decoding import run_search
+from hubnmt.decoding.search import run_search
 from hubnmt.errors import InputError
 from hubnmt.ui.services import turns
 from hubnmt.ui.services.turns import (
