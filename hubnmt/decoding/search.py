@@ -61,11 +61,11 @@ the generator stops the search."""
 Result = TypeVar("Result")
 
 
-def run_search(search: Generator[object, None, Result]) -> Result:
-    """Run a search to completion and return its result."""
+def run_to_end(steps: Generator[object, None, Result]) -> Result:
+    """Run a generator, such as a search, to its end and return its result."""
     while True:
         try:
-            next(search)
+            next(steps)
         except StopIteration as end:
             result: Result = end.value
             return result

@@ -21,7 +21,7 @@ from torch.testing import assert_close
 
 from hubnmt import Translator
 from hubnmt.decoding.beam import beam_search
-from hubnmt.decoding.search import run_search
+from hubnmt.decoding.search import run_to_end
 from hubnmt.inference.engine import ModelStep
 from hubnmt.model.batching import batch_sources, batch_targets
 from hubnmt.model.layers import EncoderLayer, sinusoidal_positions
@@ -187,7 +187,7 @@ step = ModelStep(model, src_alone, mask_alone, forbidden_ids=(pad_id, bos_id))
 search = beam_search(
     step, bos_id=bos_id, eos_id=eos_id, max_tgt_tokens=torch.tensor([30]), beam_size=3
 )
-by_beam = run_search(search)[0][0]  # a search yields its tokens and returns its hypotheses
+by_beam = run_to_end(search)[0][0]  # a search yields its tokens and returns its hypotheses
 print(f"greedy {greedy_log_prob / len(ids[1:]):.4f}  {tokenizer.decode(ids)}")
 print(f"beam   {by_beam.score:.4f}  {tokenizer.decode(by_beam.ids)}")
 assert by_beam.score >= greedy_log_prob / len(ids[1:])

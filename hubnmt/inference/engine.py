@@ -13,7 +13,7 @@ from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
 from hubnmt.decoding.beam import BeamObserver, beam_search
 from hubnmt.decoding.constraints import ForcedPrefix, make_constraint
 from hubnmt.decoding.sampling import generate, random_choice
-from hubnmt.decoding.search import NOT_FINITE, Hypothesis, Search, run_search
+from hubnmt.decoding.search import NOT_FINITE, Hypothesis, Search, run_to_end
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.fast_layers import keep_freed_memory, with_fast_layers
 from hubnmt.model.batching import batch_sources, batch_targets, group_by_length
@@ -87,7 +87,7 @@ class TorchEngine:
         Returns:
             the hypotheses that `search` selects its distinct ones from, best first.
         """
-        (found,) = run_search(self._search_batch([row], decoding, None, observe))
+        (found,) = run_to_end(self._search_batch([row], decoding, None, observe))
         return found
 
     @torch.inference_mode()

@@ -10,7 +10,7 @@ from torch import Tensor
 from hubnmt.attention.replay import next_log_probs
 from hubnmt.config import DecodingConfig, ModelConfig
 from hubnmt.decoding.constraints import ForcedPrefix, force_prefix, is_cut
-from hubnmt.decoding.search import run_search
+from hubnmt.decoding.search import run_to_end
 from hubnmt.errors import InputError
 from hubnmt.inference import Engine
 from hubnmt.model.transformer import Transformer
@@ -134,7 +134,7 @@ def _complete(
         one_batch = len(batch) * (len(part.ids) + 1) * decoding.beam_size
         rows = [part.ids] * len(batch)
         search = engine.search(rows, decoding, prefix=prefix, max_batch_tokens=one_batch)
-        for best, *_ in run_search(search):
+        for best, *_ in run_to_end(search):
             is_long = is_cut(best.ids, len(part.ids), decoding, prefix)
             yield tokenizer.decode_line(best.ids), is_long
 
@@ -146,7 +146,7 @@ def _translate(
     tokenizers: Tokenizers,
 ) -> str:
     """Translate the sentences after the prefix, each followed by its white space."""
-    found = run_search(engine.search([part.ids for part in parts], decoding))
+    found = run_to_end(engine.search([part.ids for part in parts], decoding))
     return "".join(
         tokenizers.tgt.with_spans(part.protected).decode_line(best.ids) + part.space
         for part, (best, *_) in zip(parts, found, strict=True)

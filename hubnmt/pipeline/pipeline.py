@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig, ModelConfig
 from hubnmt.decoding.constraints import force_prefix, is_cut
-from hubnmt.decoding.search import Hypothesis, make_hypothesis, run_search
+from hubnmt.decoding.search import Hypothesis, make_hypothesis, run_to_end
 from hubnmt.inference import Engine
 from hubnmt.pipeline.checks import check_translation
 from hubnmt.pipeline.repair import repair_sentences
@@ -67,9 +67,9 @@ class Pipeline:
         drafts = [self._draft(text, decoding, prefix=prefix, split=split) for text in texts]
         # 2. Search for the hypotheses of the sentences of all texts.
         for group in _group_by_prefix(drafts):
-            run_search(self._search(group, decoding, max_batch_tokens=max_batch_tokens))
+            run_to_end(self._search(group, decoding, max_batch_tokens=max_batch_tokens))
         finish = self._finish(drafts, decoding, guard=guard, max_batch_tokens=max_batch_tokens)
-        return run_search(finish)
+        return run_to_end(finish)
 
     def stream(
         self,
@@ -96,7 +96,7 @@ class Pipeline:
         return translation
 
     def _draft(self, text: str, decoding: DecodingConfig, *, prefix: str, split: bool) -> Draft:
-        """Segment a text and distribute the prefix over its sentences."""
+        """Segment a text, distribute the prefix over its sentences, and score what it gives."""
         # 1. Segment, and find the sentences that the prefix completes.
         segmented = segment_text(
             text,
@@ -133,7 +133,7 @@ class Pipeline:
     def _search(
         self, sentences: Sequence[Sentence], decoding: DecodingConfig, *, max_batch_tokens: int
     ) -> Generator[list[int], None, None]:
-        """Search for the hypotheses of sentences with the same prefix and, with one, same spans."""
+        """Set the hypotheses of sentences with the same prefix and, with one, the same spans."""
         prefix = force_prefix(sentences[0].prefix, sentences[0].tokenizers.tgt)
         rows = [sentence.part.ids for sentence in sentences]
         found = yield from self.engine.search(

@@ -31,7 +31,7 @@ from systems import SHAPES, Job, make_tokenizers, marian_config, take_turns
 
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
-from hubnmt.decoding.search import run_search
+from hubnmt.decoding.search import run_to_end
 from hubnmt.hub.pull import locate_model
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
 from hubnmt.inference.engine import TorchEngine
@@ -121,7 +121,7 @@ def compare_shape(name: str, bench: Bench) -> None:
 
     def search(engine: TorchEngine, rows: list[list[int]], beam_size: int) -> object:
         decoding = DecodingConfig(beam_size=beam_size, max_new_tokens=length)
-        return run_search(engine.search(rows, decoding, max_batch_tokens=10**6))
+        return run_to_end(engine.search(rows, decoding, max_batch_tokens=10**6))
 
     for n_sentences, beam_size in itertools.product((1, 64), (1, 5)):
         ids = torch.randint(3, shape.src_vocab_size, (n_sentences, length))

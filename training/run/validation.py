@@ -21,7 +21,7 @@ from hubnmt.checkpoint.card import write_card
 from hubnmt.checkpoint.files import read_json, repair_folder
 from hubnmt.checkpoint.folder import StoredModel, save_model
 from hubnmt.config import DEFAULT_BATCH_TOKENS, DecodingConfig
-from hubnmt.decoding.search import run_search
+from hubnmt.decoding.search import run_to_end
 from hubnmt.errors import InputError, ModelFolderError
 from hubnmt.model.transformer import Transformer
 from hubnmt.text.characters import single_spaced
@@ -138,7 +138,7 @@ def decode_pairs(
             chunk = [row for _, row in rows[start : start + CHUNK]]
             sources = [pairs.ids[row][0] for row in chunk]
             search = translator.engine.search(sources, decoding, max_batch_tokens=batch_tokens)
-            for row, hypotheses in zip(chunk, run_search(search), strict=True):
+            for row, hypotheses in zip(chunk, run_to_end(search), strict=True):
                 texts[row] = tokenizer.decode_line(hypotheses[0].ids)
             if bar is not None:
                 bar.update(len(chunk))

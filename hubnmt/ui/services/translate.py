@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple, Unpack
 
 from hubnmt.config import DecodingConfig, DecodingOptions
-from hubnmt.decoding.search import run_search
+from hubnmt.decoding.search import run_to_end
 from hubnmt.errors import InputError
 from hubnmt.text.languages import language_name
 from hubnmt.types import Translation
@@ -75,7 +75,7 @@ def translate_text(
     **options: Unpack[DecodingOptions],
 ) -> TimedTranslation:
     """Translate a text; an empty model is the default one."""
-    return run_search(
+    return run_to_end(
         stream_text(registry, text, model, prefix=prefix, n_together=N_TOGETHER, **options)
     )
 

@@ -7,7 +7,7 @@ import torch
 
 from hubnmt.decoding.beam import beam_search
 from hubnmt.decoding.sampling import generate
-from hubnmt.decoding.search import Hypothesis, best_continuations, run_search
+from hubnmt.decoding.search import Hypothesis, best_continuations, run_to_end
 from tests.tables import TableStep, random_table, search_exhaustively, search_slowly
 
 BOS, EOS, V = 7, 2, 4
@@ -16,7 +16,7 @@ PENALTIES = pytest.mark.parametrize("length_penalty", [-1.5, 0.0, 0.7, 1.0, 2.0]
 
 
 def search(step: Any, caps: list[int], **options: Any) -> list[list[Hypothesis]]:
-    return run_search(beam_search(step, **IDS, max_tgt_tokens=torch.tensor(caps), **options))
+    return run_to_end(beam_search(step, **IDS, max_tgt_tokens=torch.tensor(caps), **options))
 
 
 def assert_same(found: list[Hypothesis], expected: Any) -> None:
@@ -61,7 +61,7 @@ def test_beam_of_one_is_greedy(length_penalty: float) -> None:
     caps = [seed % 9 for seed in range(40)]
     found = search(TableStep(tables), caps, beam_size=1, length_penalty=length_penalty)
     options = {"max_tgt_tokens": torch.tensor(caps), "length_penalty": length_penalty}
-    expected = run_search(generate(TableStep(tables), **IDS, **options))
+    expected = run_to_end(generate(TableStep(tables), **IDS, **options))
     for mine, theirs in zip(found, expected, strict=True):
         assert_same(mine, theirs)
 

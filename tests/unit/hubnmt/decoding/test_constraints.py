@@ -14,7 +14,7 @@ from hubnmt.decoding.constraints import (
     force_prefix,
     penalize_repetition,
 )
-from hubnmt.decoding.search import Search, run_search
+from hubnmt.decoding.search import Search, run_to_end
 from hubnmt.text.tokenizer import Tokenizer
 from tests.tables import SEARCHES
 
@@ -88,7 +88,7 @@ def search(start: Start, prefix: ForcedPrefix, seed: int) -> list[list[int]]:
     """Search B sentences and list the ids of everything found."""
     caps = [prefix.max_tokens + 6, prefix.max_tokens + 7]
     options = {"bos_id": BOS, "length_penalty": 0.0, "constraint": prefix}
-    found = run_search(start(NoiseStep(seed, 300), caps, range(B), **options))
+    found = run_to_end(start(NoiseStep(seed, 300), caps, range(B), **options))
     assert all(found)
     return [each.ids for hypotheses in found for each in hypotheses]
 

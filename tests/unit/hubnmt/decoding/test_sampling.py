@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hubnmt.decoding.sampling import generate, random_choice, warp_for_sampling
-from hubnmt.decoding.search import Hypothesis, run_search
+from hubnmt.decoding.search import Hypothesis, run_to_end
 from tests.tables import TableStep, random_table, search_exhaustively
 
 BOS, EOS = 7, 2
@@ -37,7 +37,7 @@ def draw(
 ) -> list[list[Hypothesis]]:
     generators = [torch.Generator().manual_seed(seed) for seed in seeds or range(len(caps))]
     choose = random_choice(generators, n_samples=n_samples, **options)
-    return run_search(generate(step, **IDS, max_tgt_tokens=torch.tensor(caps), choose=choose))
+    return run_to_end(generate(step, **IDS, max_tgt_tokens=torch.tensor(caps), choose=choose))
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.5])
@@ -74,7 +74,7 @@ def test_the_narrowest_sampling_is_greedy(options: dict[str, Any]) -> None:
     tables = [random_table(seed, eos_bonus=seed % 2) for seed in range(25)]
     caps = [seed % 8 for seed in range(25)]
     drawn = draw(TableStep(tables), caps, n_samples=2, **options)
-    greedy = run_search(generate(TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps)))
+    greedy = run_to_end(generate(TableStep(tables), **IDS, max_tgt_tokens=torch.tensor(caps)))
     for found, (expected,) in zip(drawn, greedy, strict=True):
         assert [each.ids for each in found] == [expected.ids] * 2
         assert found[0].log_prob == pytest.approx(expected.log_prob, rel=1e-5)

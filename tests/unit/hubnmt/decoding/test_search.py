@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hubnmt.decoding.constraints import RequiredTokens
-from hubnmt.decoding.search import Hypothesis, Search, run_search
+from hubnmt.decoding.search import Hypothesis, Search, run_to_end
 from tests.tables import BOS, EOS, SEARCHES, TableStep, random_table, start_beam
 
 Start = Callable[..., Search]
@@ -21,7 +21,7 @@ def test_batched_is_the_same_as_one_at_a_time_in_any_order(start: Start) -> None
 
     def search(order: list[int]) -> list[list[Hypothesis]]:
         step = TableStep([tables[b] for b in order])
-        return run_search(start(step, [3 + b % 5 for b in order], order))
+        return run_to_end(start(step, [3 + b % 5 for b in order], order))
 
     alone = [search([b])[0] for b in range(11)]
     for order in (list(range(11)), [4, 9, 0, 7, 3, 10, 1, 8, 2, 6, 5]):
@@ -34,7 +34,7 @@ def test_log_probs_are_those_of_the_table_and_scores_follow_from_them(
 ) -> None:
     tables = [random_table(seed, eos_bonus=1.0) for seed in (4, 5, 6)]
     search = start(TableStep(tables), [5, 2, 6], [1, 2, 3], length_penalty=length_penalty)
-    for table, found in zip(tables, run_search(search), strict=True):
+    for table, found in zip(tables, run_to_end(search), strict=True):
         assert found == sorted(found, key=lambda each: -each.score)
         for each in found:
             path = [*each.ids, EOS]
@@ -49,7 +49,7 @@ def test_log_probs_are_those_of_the_table_and_scores_follow_from_them(
 def test_each_sentence_has_its_own_cap_and_leaves_the_batch_when_it_ends(start: Start) -> None:
     caps = [4, 0, 7, 1]
     step = TableStep([random_table(b, eos_bonus=-99) for b in range(4)])
-    results = run_search(start(step, caps, caps))
+    results = run_to_end(start(step, caps, caps))
     assert [{len(each.ids) for each in found} for found in results] == [{cap} for cap in caps]
     assert [n for n, _ in step.shapes] == [sum(cap >= t for cap in caps) for t in range(8)]
 
@@ -64,7 +64,7 @@ def test_required_tokens_are_in_every_target_as_often_as_required(
     groups = {0: 0, 1: 0, 3: 1}
     constraint = RequiredTokens(groups, torch.tensor(required), torch.tensor(caps), eos_id=EOS)
     tables = [random_table(9 * seed + b, eos_bonus=eos_bonus) for b in range(5)]
-    results = run_search(start(TableStep(tables), caps, caps, constraint=constraint))
+    results = run_to_end(start(TableStep(tables), caps, caps, constraint=constraint))
     for cap, (n_first, n_other), found in zip(caps, required, results, strict=True):
         for hypothesis in found:
             counts = Counter(0 if token < 2 else 1 for token in hypothesis.ids)
@@ -84,4 +84,4 @@ def test_a_search_yields_the_tokens_so_far(start: Start) -> None:
 
 
 def test_no_sentences_give_no_results(start: Start) -> None:
-    assert run_search(start(TableStep([]), [], [])) == []
+    assert run_to_end(start(TableStep([]), [], [])) == []

@@ -10,7 +10,7 @@ import torch
 
 from hubnmt.checkpoint.folder import StoredModel, load_model
 from hubnmt.config import DecodingConfig
-from hubnmt.decoding.search import Search, run_search
+from hubnmt.decoding.search import Search, run_to_end
 from hubnmt.errors import ConfigError
 from hubnmt.inference.ctranslate2_engine import N_POSITIONS, CTranslate2Engine
 from hubnmt.inference.ctranslate2_export import export_ctranslate2
@@ -71,7 +71,7 @@ def test_ctranslate2_itself_searches_what_it_can(
     decoding = DecodingConfig(**options)
     engines = [kind(trained.model, trained.tokenizers) for kind in (TorchEngine, Refusing)]
     other = CTranslate2Engine(trained, engines[1], device=CPU, dtype="float32")
-    expected, found = (run_search(each.search(rows, decoding)) for each in (engines[0], other))
+    expected, found = (run_to_end(each.search(rows, decoding)) for each in (engines[0], other))
     for mine, theirs in zip(expected, found, strict=True):
         assert [each.ids for each in mine] == [each.ids for each in theirs]
         for one, two in zip(mine, theirs, strict=True):
@@ -86,7 +86,7 @@ def test_what_means_something_else_there_is_left_to_the_reference(
     refusing = Refusing(trained.model, trained.tokenizers)
     other = CTranslate2Engine(trained, refusing, device=CPU, dtype="float32")
     with pytest.raises(AssertionError, match="should have searched"):
-        run_search(other.search(rows, DecodingConfig(**options)))
+        run_to_end(other.search(rows, DecodingConfig(**options)))
 
 
 def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(
@@ -94,7 +94,7 @@ def test_a_source_beyond_the_table_of_positions_is_left_to_the_reference(
 ) -> None:
     decoding = DecodingConfig(max_new_tokens=2, beam_size=1)
     sources = [[40] * N_POSITIONS, rows[0]]
-    ours, theirs = (run_search(each.engine.search(sources, decoding)) for each in both)
+    ours, theirs = (run_to_end(each.engine.search(sources, decoding)) for each in both)
     assert [each[0].ids for each in ours] == [each[0].ids for each in theirs]
 
 
@@ -113,7 +113,7 @@ def test_what_does_not_end_is_cut_at_the_same_length(
     )
     other = CTranslate2Engine(position_model, refusing, device=CPU, dtype="float32")
     greedy = DecodingConfig(beam_size=1)
-    expected, found = (run_search(each.search(rows, greedy)) for each in (reference, other))
+    expected, found = (run_to_end(each.search(rows, greedy)) for each in (reference, other))
     for row, (mine, *_), (theirs, *_) in zip(rows, expected, found, strict=True):
         assert mine.ids == theirs.ids == [77] * (2 * len(row) + 10)
         assert mine.token_log_probs == pytest.approx(theirs.token_log_probs, abs=1e-3)

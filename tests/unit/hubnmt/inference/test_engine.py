@@ -14,7 +14,7 @@ from torch.nn import functional
 from hubnmt.checkpoint.folder import StoredModel
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding.constraints import force_prefix, is_cut
-from hubnmt.decoding.search import run_search
+from hubnmt.decoding.search import run_to_end
 from hubnmt.errors import ModelFolderError
 from hubnmt.inference.engine import TorchEngine
 from hubnmt.model.layers import ACTIVATIONS
@@ -54,7 +54,7 @@ def test_log_probs_are_those_of_a_replay(
 ) -> None:
     """What is forced costs what the model says, not what is left after forbidding the rest."""
     prefix = force_prefix(forced, tiny_tokenizer)
-    found = run_search(engine.search(rows, options(**strategy), prefix=prefix))
+    found = run_to_end(engine.search(rows, options(**strategy), prefix=prefix))
     for src, hypotheses in zip(rows, found, strict=True):
         for each in hypotheses:
             assert tiny_tokenizer.decode(each.ids).startswith(forced)
@@ -68,10 +68,10 @@ def test_log_probs_are_those_of_a_replay(
 def test_half_precision_gives_nearly_the_same_log_probs(
     dtype: torch.dtype, engine: TorchEngine, stored: StoredModel, rows: list[list[int]]
 ) -> None:
-    exact = run_search(engine.search(rows, options(**GREEDY)))
+    exact = run_to_end(engine.search(rows, options(**GREEDY)))
     half = TorchEngine(copy.deepcopy(stored.model).to(dtype), tokenizers=stored.tokenizers)
     for (found,), (expected,) in zip(
-        run_search(half.search(rows, options(**GREEDY))), exact, strict=True
+        run_to_end(half.search(rows, options(**GREEDY))), exact, strict=True
     ):
         first, *_ = found.token_log_probs
         assert first == pytest.approx(expected.token_log_probs[0], abs=0.2)
@@ -91,7 +91,7 @@ def test_a_batch_holds_no_more_than_its_budget(
     monkeypatch.setattr(Transformer, "encode", measure)
     for strategy, width in ((GREEDY, 1), (BEAM, 4), (SAMPLE, 3)):
         shapes.clear()
-        run_search(engine.search(rows, options(**strategy), max_batch_tokens=60))
+        run_to_end(engine.search(rows, options(**strategy), max_batch_tokens=60))
         assert all(n * s * width <= 60 or n == 1 for n, s in shapes)
         assert len(shapes) < len(rows)
         assert sum(n for n, _ in shapes) == len(rows)
@@ -119,7 +119,7 @@ def test_no_translation_is_longer_than_allowed_beyond_its_prefix(
     for cap in (1, 4) if text else (5, None):
         decoding = options(**strategy, max_new_tokens=cap)
         for src, hypotheses in zip(
-            rows, run_search(engine.search(rows, decoding, prefix=prefix)), strict=True
+            rows, run_to_end(engine.search(rows, decoding, prefix=prefix)), strict=True
         ):
             for each in hypotheses:
                 begun = [tiny_tokenizer.decode_bytes(each.ids[:t]) for t in range(len(each.ids))]
@@ -136,7 +136,7 @@ def test_no_ngram_comes_twice_if_that_was_asked(
     n: int, strategy: dict[str, Any], engine: TorchEngine, rows: list[list[int]]
 ) -> None:
     decoding = options(**strategy, no_repeat_ngram_size=n, max_new_tokens=30)
-    for hypotheses in run_search(engine.search(rows, decoding)):
+    for hypotheses in run_to_end(engine.search(rows, decoding)):
         for each in hypotheses:
             grams = list(zip(*(each.ids[k:] for k in range(n)), strict=False))
             assert len(set(grams)) == len(grams)
@@ -144,7 +144,7 @@ def test_no_ngram_comes_twice_if_that_was_asked(
 
 def test_the_seed_decides_what_is_drawn(engine: TorchEngine, rows: list[list[int]]) -> None:
     def draw(seed: int) -> list[list[list[int]]]:
-        found = run_search(engine.search(rows, options(**SAMPLE, seed=seed)))
+        found = run_to_end(engine.search(rows, options(**SAMPLE, seed=seed)))
         return [[each.ids for each in row] for row in found]
 
     assert draw(0) == draw(0)
@@ -176,7 +176,7 @@ def test_an_activation_of_the_table_is_searched_with(
     model.load_state_dict(stored.model.state_dict())
     changed = TorchEngine(model, tokenizers=stored.tokenizers)
     for src, (found,) in zip(
-        rows, run_search(changed.search(rows, options(**GREEDY))), strict=True
+        rows, run_to_end(changed.search(rows, options(**GREEDY))), strict=True
     ):
         (expected,) = changed.score([(src, found.ids)])
         assert found.token_log_probs == pytest.approx(expected, rel=1e-4, abs=1e-5)

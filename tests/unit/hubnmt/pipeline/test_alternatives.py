@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hubnmt.decoding.constraints import ForcedPrefix
-from hubnmt.decoding.search import run_search
+from hubnmt.decoding.search import run_to_end
 from hubnmt.model.batching import batch_sources
 from hubnmt.translator import Translator
 
@@ -28,7 +28,7 @@ def test_each_is_completed_as_it_would_be_alone(
         if not found.piece.startswith("<"):
             prefix = ForcedPrefix(tokenizer, [[*said, by_text[found.piece.encode()]]])
             rows = [random_model.tokenizers.src.encode(src)]
-            alone = run_search(random_model.engine.search(rows, decoding, prefix=prefix))[0][0]
+            alone = run_to_end(random_model.engine.search(rows, decoding, prefix=prefix))[0][0]
             assert found.text == tokenizer.decode_line(alone.ids)
 
 

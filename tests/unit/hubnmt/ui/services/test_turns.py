@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from hubnmt.decoding.search import run_search
+from hubnmt.decoding.search import run_to_end
 from hubnmt.errors import InputError
 from hubnmt.ui.services import turns
 from hubnmt.ui.services.turns import (
@@ -31,7 +31,7 @@ def start(address: str, n_steps: int, done: list[str], name: str) -> threading.T
 
     def run() -> None:
         CLIENT.set(Client(address))
-        run_search(in_turns(search(n_steps, done, name)))
+        run_to_end(in_turns(search(n_steps, done, name)))
 
     thread = threading.Thread(target=contextvars.Context().run, args=(run,))
     thread.start()
@@ -85,7 +85,7 @@ def test_a_search_that_is_closed_gives_its_turn_back():
 def test_a_search_and_the_requests_of_an_address_are_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(turns, "MAX_SEARCH_S", 0.1)
     with pytest.raises(InputError, match="split the text"):
-        run_search(in_turns(search(1000, [], "endless")))
+        run_to_end(in_turns(search(1000, [], "endless")))
     monkeypatch.setattr(turns, "MAX_WAITING", 3)
     done: list[str] = []
     with TURNS.turn():
