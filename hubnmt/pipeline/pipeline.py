@@ -71,30 +71,6 @@ class Pipeline:
         finish = self._finish(drafts, decoding, guard=guard, max_batch_tokens=max_batch_tokens)
         return run_to_end(finish)
 
-    def stream(
-        self,
-        text: str,
-        decoding: DecodingConfig,
-        *,
-        prefix: str,
-        guard: bool,
-        split: bool,
-        n_together: int,
-    ) -> Generator[str, None, Translation]:
-        """Translate one text, yielding partial translations; return the `Translation`."""
-        draft = self._draft(text, decoding, prefix=prefix, split=split)
-        waiting = [sentence for sentence in draft.sentences if not sentence.hypotheses]
-        while waiting:
-            n_next = 1 if waiting[0].prefix else n_together
-            group, waiting = waiting[:n_next], waiting[n_next:]
-            search = self._search(group, decoding, max_batch_tokens=DEFAULT_BATCH_TOKENS)
-            # With several sentences, the yielded tokens do not belong to the next one alone.
-            yield from _show_steps(draft, search, by_words=len(group) == 1)
-        finish = self._finish([draft], decoding, guard=guard, max_batch_tokens=DEFAULT_BATCH_TOKENS)
-        (translation,) = yield from _show_steps(draft, finish, by_words=False)
-        yield translation.text
-        return translation
-
     def _draft(self, text: str, decoding: DecodingConfig, *, prefix: str, split: bool) -> Draft:
         """Segment a text, distribute the prefix over its sentences, and score what it gives."""
         # 1. Segment, and find the sentences that the prefix completes.
@@ -151,7 +127,7 @@ class Pipeline:
         guard: bool,
         max_batch_tokens: int,
     ) -> Generator[list[int], None, list[Translation]]:
-        """Search again where the guard finds something wrong, join the sentences, and check."""
+        """Take steps 3 and 4 of `translate`: search again where something is wrong, and join."""
         # 3. Search again for sentences that are degenerate or lost names.
         if guard:
             sentences = [sentence for draft in drafts for sentence in draft.sentences]
@@ -171,6 +147,30 @@ class Pipeline:
             return joined
         return [check_translation(found, self._tokenizers, self._config) for found in joined]
 
+    def stream(
+        self,
+        text: str,
+        decoding: DecodingConfig,
+        *,
+        prefix: str,
+        guard: bool,
+        split: bool,
+        n_together: int,
+    ) -> Generator[str, None, Translation]:
+        """Translate one text, yielding partial translations; return the `Translation`."""
+        draft = self._draft(text, decoding, prefix=prefix, split=split)
+        waiting = [sentence for sentence in draft.sentences if not sentence.hypotheses]
+        while waiting:
+            n_next = 1 if waiting[0].prefix else n_together
+            group, waiting = waiting[:n_next], waiting[n_next:]
+            search = self._search(group, decoding, max_batch_tokens=DEFAULT_BATCH_TOKENS)
+            # With several sentences, the yielded tokens do not belong to the next one alone.
+            yield from _show_steps(draft, search, by_words=len(group) == 1)
+        finish = self._finish([draft], decoding, guard=guard, max_batch_tokens=DEFAULT_BATCH_TOKENS)
+        (translation,) = yield from _show_steps(draft, finish, by_words=False)
+        yield translation.text
+        return translation
+
 
 def _group_by_prefix(drafts: Iterable[Draft]) -> list[list[Sentence]]:
     """Group the sentences that have no hypotheses; those of a group share a search."""
@@ -181,40 +181,6 @@ def _group_by_prefix(drafts: Iterable[Draft]) -> list[list[Sentence]]:
                 spans = sentence.part.protected if sentence.prefix else ()
                 groups[sentence.prefix, spans].append(sentence)
     return list(groups.values())
-
-
-def _show_steps(
-    draft: Draft, search: Generator[list[int], None, Result], *, by_words: bool
-) -> Generator[str, None, Result]:
-    """Run a search and yield the partial translation at each of its steps.
-
-    `by_words` says that the tokens which the search yields are those of the next sentence.
-    """
-    shown = _show(draft, [])
-    with contextlib.closing(search):
-        while True:
-            try:
-                ids = next(search)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            yield _show(draft, ids) if by_words else shown
-
-
-def _show(draft: Draft, partial_ids: Sequence[int]) -> str:
-    """Return the text of the sentences decoded so far, and the partial next one."""
-    shown, sentences = "", iter(draft.sentences)
-    for part in draft.parts:
-        if part.ids:
-            sentence = next(sentences)
-            if not sentence.hypotheses:
-                # Incomplete UTF-8 sequences are held back; invalid ones become U+FFFD.
-                decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-                partial = decoder.decode(sentence.tokenizers.tgt.decode_bytes(partial_ids))
-                return shown + " ".join(partial.splitlines())
-            shown += sentence.decode(sentence.hypotheses[0])
-        shown += part.space
-    return shown
 
 
 def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
@@ -258,27 +224,9 @@ def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
     )
 
 
-def _make_candidate(draft: Draft, choice: Choice) -> Candidate:
-    n_tokens = sum(len(hypothesis.ids) + 1 for hypothesis in choice)
-    log_prob = sum(hypothesis.log_prob for hypothesis in choice)
-    return Candidate(
-        text="".join(words + part.space for part, words in _fill(draft, choice)),
-        score=sum(hypothesis.score for hypothesis in choice) / max(len(choice), 1),
-        tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in choice),
-        token_probability=math.exp(min(log_prob / max(n_tokens, 1), 0.0)),
-        tgt_log_probs=tuple(hypothesis.token_log_probs for hypothesis in choice),
-    )
-
-
-def _list_warnings(draft: Draft) -> tuple[str, ...]:
-    """Return the warnings of a text; equal ones are merged and counted."""
-    notes = [*draft.warnings]
-    notes += [CUT for sentence in draft.sentences if sentence.is_cut]
-    notes += [sentence.warning for sentence in draft.sentences if sentence.warning]
-    return tuple(
-        note if count == 1 else f"{note} ({count} parts)"
-        for note, count in collections.Counter(notes).items()
-    )
+def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Choice]:
+    n_ranks = max(map(len, found), default=1)
+    return [[row[min(rank, len(row) - 1)] for row in found] for rank in range(n_ranks)]
 
 
 def best_combinations(found: Sequence[list[Hypothesis]], n: int) -> list[Choice]:
@@ -299,9 +247,16 @@ def best_combinations(found: Sequence[list[Hypothesis]], n: int) -> list[Choice]
     return [choice for _, choice in best]
 
 
-def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Choice]:
-    n_ranks = max(map(len, found), default=1)
-    return [[row[min(rank, len(row) - 1)] for row in found] for rank in range(n_ranks)]
+def _make_candidate(draft: Draft, choice: Choice) -> Candidate:
+    n_tokens = sum(len(hypothesis.ids) + 1 for hypothesis in choice)
+    log_prob = sum(hypothesis.log_prob for hypothesis in choice)
+    return Candidate(
+        text="".join(words + part.space for part, words in _fill(draft, choice)),
+        score=sum(hypothesis.score for hypothesis in choice) / max(len(choice), 1),
+        tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in choice),
+        token_probability=math.exp(min(log_prob / max(n_tokens, 1), 0.0)),
+        tgt_log_probs=tuple(hypothesis.token_log_probs for hypothesis in choice),
+    )
 
 
 def _fill(draft: Draft, choice: Choice) -> list[tuple[Part, str]]:
@@ -318,3 +273,48 @@ def _link(draft: Draft, choice: Choice) -> Iterator[SentencePair]:
         if part.ids:
             yield SentencePair(part.span, (position, position + len(words)))
         position += len(words) + len(part.space)
+
+
+def _list_warnings(draft: Draft) -> tuple[str, ...]:
+    """Return the warnings of a text; equal ones are merged and counted."""
+    notes = [*draft.warnings]
+    notes += [CUT for sentence in draft.sentences if sentence.is_cut]
+    notes += [sentence.warning for sentence in draft.sentences if sentence.warning]
+    return tuple(
+        note if count == 1 else f"{note} ({count} parts)"
+        for note, count in collections.Counter(notes).items()
+    )
+
+
+def _show_steps(
+    draft: Draft, search: Generator[list[int], None, Result], *, by_words: bool
+) -> Generator[str, None, Result]:
+    """Run a search and yield the partial translation at each of its steps.
+
+    `by_words` says that the tokens which the search yields are those of the next sentence.
+    """
+    shown = _show(draft, [])
+    with contextlib.closing(search):
+        while True:
+            try:
+                ids = next(search)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            yield _show(draft, ids) if by_words else shown
+
+
+def _show(draft: Draft, partial_ids: Sequence[int]) -> str:
+    """Return the text of the sentences decoded so far, and the partial next one."""
+    shown, sentences = "", iter(draft.sentences)
+    for part in draft.parts:
+        if part.ids:
+            sentence = next(sentences)
+            if not sentence.hypotheses:
+                # Incomplete UTF-8 sequences are held back; invalid ones become U+FFFD.
+                decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+                partial = decoder.decode(sentence.tokenizers.tgt.decode_bytes(partial_ids))
+                return shown + " ".join(partial.splitlines())
+            shown += sentence.decode(sentence.hypotheses[0])
+        shown += part.space
+    return shown
