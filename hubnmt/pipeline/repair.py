@@ -63,44 +63,6 @@ MAX_RECOVERED: Final = 3.0
 """Log-probability that a placeholder for a lost word may recover, in nats."""
 
 
-def longest_loop(ids: Sequence[int]) -> int:
-    """Return the length of the longest loop (repeated n-gram), tokens; 0 if there is none."""
-    longest = 0
-    for period in range(1, min(MAX_PERIOD, len(ids) // MIN_REPEATS) + 1):
-        run = 0
-        for position in range(period, len(ids)):
-            run = run + 1 if ids[position] == ids[position - period] else 0
-            if run + period >= MIN_REPEATS * period:
-                longest = max(longest, run + period)
-    return longest if longest >= MIN_LOOP_TOKENS else 0
-
-
-def find_degenerate(
-    *,
-    src: str,
-    src_ids: Sequence[int],
-    text: str,
-    tgt_ids: Sequence[int],
-    decoding: DecodingConfig = GREEDY,
-) -> list[str]:
-    """Return descriptions of the signs of degenerate output; an empty list if there are none.
-
-    If the `max_new_tokens` of `decoding` cut the translation, a short one is expected.
-    """
-    words = src.casefold().split()
-    is_at_limit = len(tgt_ids) >= decoding.max_tgt_tokens(len(src_ids))
-    is_short = len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids)
-    is_copy = len(words) >= MIN_COPIED_WORDS and words == text.casefold().split()
-    signs = {
-        "repeats itself": longest_loop(tgt_ids) and not longest_loop(src_ids),
-        "copies the source": is_copy,
-        "contains a part of a character": BROKEN in text and BROKEN not in src,
-        "is far shorter than the source": is_short and not is_at_limit,
-        "does not end": is_at_limit and decoding.max_new_tokens is None,
-    }
-    return [description for description, applies in signs.items() if applies]
-
-
 @dataclasses.dataclass(slots=True)
 class _Case:
     """A sentence whose best hypothesis is degenerate, or may have changed or lost names."""
@@ -110,7 +72,7 @@ class _Case:
     """Signs of degenerate output; if there are any, names are not looked at."""
     changed: list[ChangedName]
     lost: list[re.Match[str]]
-    texts: list[str] = dataclasses.field(default_factory=list)
+    to_score: list[str] = dataclasses.field(default_factory=list)
     """Hypotheses with restored names."""
 
 
@@ -143,7 +105,7 @@ def repair_sentences(
     for case in cases:
         case.changed = [change for change in case.changed if change.name not in known]
         case.lost = [match for match in case.lost if match.group() not in known]
-        case.texts = _respell(case)
+        case.to_score = _respell(case)
     # 3. Search again, with placeholders where names were lost, and keep what is better.
     attempts = [(case, attempt) for case in cases if (attempt := _make_attempt(case))]
     options = dataclasses.replace(
@@ -164,14 +126,14 @@ def repair_sentences(
     pairs = [
         (case.sentence.part.ids, case.sentence.tokenizers.tgt.encode(text))
         for case in cases
-        for text in case.texts
+        for text in case.to_score
     ]
     scored = (
         make_hypothesis(tgt_ids, log_probs, decoding.length_penalty)
         for (_, tgt_ids), log_probs in zip(pairs, engine.score(pairs), strict=True)
     )
     for case in cases:
-        if hypotheses := list(itertools.islice(scored, len(case.texts))):
+        if hypotheses := list(itertools.islice(scored, len(case.to_score))):
             case.sentence.hypotheses = sorted(hypotheses, key=lambda each: -each.score)
 
 
@@ -195,6 +157,72 @@ def _find_signs(sentence: Sentence, decoding: DecodingConfig) -> list[str]:
         tgt_ids=sentence.hypotheses[0].ids,
         decoding=decoding,
     )
+
+
+def find_degenerate(
+    *,
+    src: str,
+    src_ids: Sequence[int],
+    text: str,
+    tgt_ids: Sequence[int],
+    decoding: DecodingConfig = GREEDY,
+) -> list[str]:
+    """Return descriptions of the signs of degenerate output; an empty list if there are none.
+
+    If the `max_new_tokens` of `decoding` cut the translation, a short one is expected.
+    """
+    words = src.casefold().split()
+    is_at_limit = len(tgt_ids) >= decoding.max_tgt_tokens(len(src_ids))
+    is_short = len(src_ids) >= MIN_SRC_TOKENS and len(tgt_ids) < SHORT_SHARE * len(src_ids)
+    is_copy = len(words) >= MIN_COPIED_WORDS and words == text.casefold().split()
+    signs = {
+        "repeats itself": longest_loop(tgt_ids) and not longest_loop(src_ids),
+        "copies the source": is_copy,
+        "contains a part of a character": BROKEN in text and BROKEN not in src,
+        "is far shorter than the source": is_short and not is_at_limit,
+        "does not end": is_at_limit and decoding.max_new_tokens is None,
+    }
+    return [description for description, applies in signs.items() if applies]
+
+
+def longest_loop(ids: Sequence[int]) -> int:
+    """Return the length of the longest loop (repeated n-gram), tokens; 0 if there is none."""
+    longest = 0
+    for period in range(1, min(MAX_PERIOD, len(ids) // MIN_REPEATS) + 1):
+        run = 0
+        for position in range(period, len(ids)):
+            run = run + 1 if ids[position] == ids[position - period] else 0
+            if run + period >= MIN_REPEATS * period:
+                longest = max(longest, run + period)
+    return longest if longest >= MIN_LOOP_TOKENS else 0
+
+
+def _join_names(src: str, lost: Sequence[re.Match[str]]) -> list[str]:
+    """Return the sequences of lost words that stand beside each other."""
+    sequences: list[list[re.Match[str]]] = []
+    for match in lost:
+        if sequences and src[sequences[-1][-1].end() : match.start()] == " ":
+            sequences[-1].append(match)
+        else:
+            sequences.append([match])
+    found = [
+        src[words[0].start() : words[-1].end()]
+        for words in sequences
+        # The first word of a sentence has a capital in any case.
+        if len(words) > 1 or COMPOUND.search(src, 0, words[0].start())
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _can_gain(sentence: Sentence, n_words: int) -> bool:
+    """Return whether placeholders for words can make the best hypothesis surer by enough.
+
+    A few words change the mean token probability of a long translation too little.
+    """
+    first = sentence.hypotheses[0]
+    wanted = first.token_probability + MIN_GAIN
+    best = first.log_prob + MAX_RECOVERED * n_words
+    return wanted < 1 and (len(first.ids) + 1) * math.log(wanted) <= best
 
 
 def _find_translatable(
@@ -252,6 +280,17 @@ def _make_attempt(case: _Case) -> Sentence | None:
     )
 
 
+def _has_fragment(case: _Case) -> bool:
+    """Return whether a translation has a part of a changed name beside it: "Venka Venedinen"."""
+    words = COMPOUND.findall(case.to_score[0] if case.to_score else "")
+    return any(
+        word[:FRAGMENT_LETTERS] == name[:FRAGMENT_LETTERS]
+        and not contains_word(case.sentence.src, word)
+        for name, _ in case.changed
+        for word in words
+    )
+
+
 def _take_if_better(case: _Case, attempt: Sentence, decoding: DecodingConfig) -> None:
     """Take over the second translation of a case if it is better and keeps all spans.
 
@@ -262,7 +301,7 @@ def _take_if_better(case: _Case, attempt: Sentence, decoding: DecodingConfig) ->
     if not case.signs:
         gain = second.token_probability - sentence.hypotheses[0].token_probability
         if keeps_spans and gain > MIN_GAIN:
-            case.texts = [attempt.decode(hypothesis) for hypothesis in attempt.hypotheses]
+            case.to_score = [attempt.decode(hypothesis) for hypothesis in attempt.hypotheses]
         return
     description = " and ".join(case.signs)
     sentence.warning = f"the translation {description}"
@@ -272,42 +311,3 @@ def _take_if_better(case: _Case, attempt: Sentence, decoding: DecodingConfig) ->
         sentence.warning = (
             f"the first translation {description}: translated again with other settings"
         )
-
-
-def _has_fragment(case: _Case) -> bool:
-    """Return whether a translation has a part of a changed name beside it: "Venka Venedinen"."""
-    words = COMPOUND.findall(case.texts[0] if case.texts else "")
-    return any(
-        word[:FRAGMENT_LETTERS] == name[:FRAGMENT_LETTERS]
-        and not contains_word(case.sentence.src, word)
-        for name, _ in case.changed
-        for word in words
-    )
-
-
-def _join_names(src: str, lost: Sequence[re.Match[str]]) -> list[str]:
-    """Return the sequences of lost words that stand beside each other."""
-    sequences: list[list[re.Match[str]]] = []
-    for match in lost:
-        if sequences and src[sequences[-1][-1].end() : match.start()] == " ":
-            sequences[-1].append(match)
-        else:
-            sequences.append([match])
-    found = [
-        src[words[0].start() : words[-1].end()]
-        for words in sequences
-        # The first word of a sentence has a capital in any case.
-        if len(words) > 1 or COMPOUND.search(src, 0, words[0].start())
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _can_gain(sentence: Sentence, n_words: int) -> bool:
-    """Return whether placeholders for words can make the best hypothesis surer by enough.
-
-    A few words change the mean token probability of a long translation too little.
-    """
-    first = sentence.hypotheses[0]
-    wanted = first.token_probability + MIN_GAIN
-    best = first.log_prob + MAX_RECOVERED * n_words
-    return wanted < 1 and (len(first.ids) + 1) * math.log(wanted) <= best
