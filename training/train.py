@@ -83,19 +83,19 @@ def run(
         HubNMTError: if the settings, the data or the run folder cannot be used.
         FloatingPointError: if the loss or the gradient is not finite.
     """
-    config, all_overrides = resolve_recipe(recipe, overrides=overrides, resume=resume)
-    folder = resume or Path(config.run.folder, config.run.name)
+    resolved, all_overrides = resolve_recipe(recipe, overrides=overrides, resume=resume)
+    folder = resume or Path(resolved.run.folder, resolved.run.name)
     n_threads = torch.get_num_threads()
-    torch.set_num_threads(config.run.n_threads or n_threads)
-    group = join_group(config.run.device)
+    torch.set_num_threads(resolved.run.n_threads or n_threads)
+    group = join_group(resolved.run.device)
     try:
         with ExitStack() as locks:
             # 1. Prepare the data, build the model, and set or restore its state.
             if resume:
-                trainer = _resume(config, folder, group, locks)
+                trainer = _resume(resolved, folder, group, locks)
                 command = _resume_command(folder, recipe, overrides)
             else:
-                trainer = _begin(config, recipe or Path(), all_overrides, folder, group, locks)
+                trainer = _begin(resolved, recipe or Path(), all_overrides, folder, group, locks)
                 command = _resume_command(folder, None, ())  # the folder has the arguments
             # 2. Train.
             group.run_on_rank0(lambda: write_status(folder, "training"))
@@ -112,21 +112,21 @@ def run(
     return trainer
 
 
-def _resume(config: Recipe, folder: Path, group: ProcessGroup, locks: ExitStack) -> Trainer:
+def _resume(recipe: Recipe, folder: Path, group: ProcessGroup, locks: ExitStack) -> Trainer:
     """Lock the folder of a run, prepare its data and restore its state."""
 
     def prepare() -> RunData:
         locks.enter_context(lock_folder(folder))
         write_status(folder, "preparing")
-        return prepare_data(config, folder)
+        return prepare_data(recipe, folder)
 
-    run_data = group.run_rank0_first(prepare, lambda: prepare_data(config, folder))
-    return Trainer(config, folder, run_data, group, resume=True)
+    run_data = group.run_rank0_first(prepare, lambda: prepare_data(recipe, folder))
+    return Trainer(recipe, folder, run_data, group, resume=True)
 
 
 def _begin(
-    config: Recipe,
-    recipe: Path,
+    recipe: Recipe,
+    path: Path,
     overrides: Sequence[str],
     folder: Path,
     group: ProcessGroup,
@@ -137,40 +137,40 @@ def _begin(
     group.run_on_rank0(lambda: check_unused(folder))
     group.run_on_rank0(lambda: write_status(folder, "preparing"))
     start: Pretrained | None = None
-    if config.run.pretrained:
-        run_config = config.run
+    if recipe.run.pretrained:
+        run_config = recipe.run
         start = group.run_on_rank0(
             lambda: load_pretrained(run_config.pretrained, run_config.pretrained_part)
         )
         log.info("starting from %s", describe_pretrained(start.record()))
-        config = load_recipe(recipe, overrides, inherited=start.settings(config))
+        recipe = load_recipe(path, overrides, inherited=start.settings(recipe))
 
     # 2. Prepare the data. The folder is made late, so that a mistake in the recipe leaves none.
     def prepare() -> RunData:
-        run_data = prepare_data(config, None, start.tokenizers if start else None)
+        run_data = prepare_data(recipe, None, start.tokenizers if start else None)
         make_folder(folder)
         locks.enter_context(lock_folder(folder))
         check_unused(folder)  # again: another process may have been faster
         run_data.save(folder)
         return run_data
 
-    run_data = group.run_rank0_first(prepare, lambda: prepare_data(config, folder))
+    run_data = group.run_rank0_first(prepare, lambda: prepare_data(recipe, folder))
     # 3. Build the model, choose what the recipe leaves open, and record the run.
-    trainer = Trainer(config, folder, run_data, group)
+    trainer = Trainer(recipe, folder, run_data, group)
     if start:
         put_weights(trainer.model, {**trainer.model.state_dict(), **start.weights})
     origin = start.record() if start else None
     group.run_on_rank0(
         lambda: record_start(
-            folder, trainer.config, overrides=overrides, device=group.device, pretrained=origin
+            folder, trainer.recipe, overrides=overrides, device=group.device, pretrained=origin
         )
     )
     return trainer
 
 
-def _resume_command(folder: Path, recipe: Path | None, overrides: Sequence[str]) -> str:
+def _resume_command(folder: Path, path: Path | None, overrides: Sequence[str]) -> str:
     """Return the command that resumes a run with the arguments of this session."""
-    named = [] if recipe is None else [str(recipe)]
+    named = [] if path is None else [str(path)]
     words = ["python", "-m", "training.train", *named, "--resume", str(folder)]
     words += [word for override in overrides for word in ("--set", override)]
     return shlex.join(words)

@@ -94,12 +94,12 @@ SECTIONS: dict[str, type[FromDict]] = {
 
 
 def load_recipe(
-    recipe: Path | Tables, overrides: Sequence[str] = (), *, inherited: Tables | None = None
+    source: Path | Tables, overrides: Sequence[str] = (), *, inherited: Tables | None = None
 ) -> Recipe:
     """Read a recipe, apply overrides (`section.key=value`) and validate it.
 
     Args:
-        recipe: a TOML file, or the stored sections of a run.
+        source: a TOML file, or the stored sections of a run.
         overrides: applied in order.
         inherited: `[model]` and `[tokenizer]` of the pretrained model, once it is loaded.
 
@@ -107,10 +107,10 @@ def load_recipe(
         ConfigError: if the recipe is invalid; lists all mistakes, with suggestions for typos.
     """
     tables: dict[str, Any]
-    if isinstance(recipe, Path):
-        tables, where = _read_toml(recipe), str(recipe)
+    if isinstance(source, Path):
+        tables, where = _read_toml(source), str(source)
     else:
-        tables, where = copy.deepcopy(dict(recipe)), "the recipe of the run"
+        tables, where = copy.deepcopy(dict(source)), "the recipe of the run"
     problems: list[str] = []
     for override in overrides:
         with collecting(problems):
@@ -118,10 +118,10 @@ def load_recipe(
     problems += drop_removed(tables)
     problems += inherit(tables, inherited or {})
     with collecting(problems):
-        config = parse_recipe(tables, where=where, is_complete=inherited is not None)
+        recipe = parse_recipe(tables, where=where, is_complete=inherited is not None)
     if problems:
         raise ConfigError("; ".join(problems))
-    return config
+    return recipe
 
 
 def drop_removed(tables: dict[str, Any]) -> list[str]:

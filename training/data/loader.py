@@ -96,16 +96,16 @@ class Loader:
     processes and `accumulate` divided by n, each optimizer step uses the same batches.
     """
 
-    def __init__(self, config: Recipe, run_data: RunData, group: ProcessGroup) -> None:
+    def __init__(self, recipe: Recipe, run_data: RunData, group: ProcessGroup) -> None:
         """Start at the first batch."""
         self._run_data = run_data
         self._group = group
-        self._settings = config.optimizer
-        self._seed = config.run.seed
-        self._n_together = group.size * config.optimizer.accumulate
-        self._weights = [source.weight for source in config.data.training_corpora().values()]
-        rate, sides = config.data.bpe_dropout, config.data.bpe_dropout_sides
-        self._max_tokens = config.data.max_tokens
+        self._settings = recipe.optimizer
+        self._seed = recipe.run.seed
+        self._n_together = group.size * recipe.optimizer.accumulate
+        self._weights = [source.weight for source in recipe.data.training_corpora().values()]
+        rate, sides = recipe.data.bpe_dropout, recipe.data.bpe_dropout_sides
+        self._max_tokens = recipe.data.max_tokens
         self._droppers = [
             BpeDropout(tokenizer, rate) if rate and sides in ("both", side) else None
             for side, tokenizer in zip(("src", "tgt"), run_data.tokenizers, strict=True)

@@ -60,7 +60,7 @@ class RunData:
 
 
 def prepare_data(
-    config: Recipe, folder: Path | None, pretrained: Tokenizers | None = None
+    recipe: Recipe, folder: Path | None, pretrained: Tokenizers | None = None
 ) -> RunData:
     """Prepare the data of a run, using the cache.
 
@@ -73,23 +73,23 @@ def prepare_data(
     """
     # 1. Read and clean the texts.
     log.info("reading")
-    content = content_key(config.data)
+    content = content_key(recipe.data)
     if folder is not None:
         _check_content(folder, content)
-    valid = _read_valid(config.data)
-    text_dir, report = _clean_texts(config, content, valid)
+    valid = _read_valid(recipe.data)
+    text_dir, report = _clean_texts(recipe, content, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report.describe()}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
-    tokenizers = _load_tokenizers(config, text_dir, folder, pretrained)
-    if config.decoding.get("max_new_tokens") is None:
+    tokenizers = _load_tokenizers(recipe, text_dir, folder, pretrained)
+    if recipe.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
     # 3. Encode the training pairs.
-    train = _encode(config, text_dir, tokenizers, n_pairs=report.n_kept)
-    for name, count in zip(config.data.training_corpora(), train.counts, strict=True):
+    train = _encode(recipe, text_dir, tokenizers, n_pairs=report.n_kept)
+    for name, count in zip(recipe.data.training_corpora(), train.counts, strict=True):
         n_long = report.read[name] - report.drops[name].total() - count
         if n_long:
-            report.drops[name][f"longer than {config.data.max_tokens} tokens"] = n_long
+            report.drops[name][f"longer than {recipe.data.max_tokens} tokens"] = n_long
     if not len(train):
         raise InputError(f"nothing to train on: {report.describe()}")
     for name in report.read:
@@ -135,19 +135,19 @@ def _check_content(run_folder: Path, content: str) -> None:
 
 
 def _clean_texts(
-    config: Recipe, content: str, valid: list[TextPair]
+    recipe: Recipe, content: str, valid: list[TextPair]
 ) -> tuple[Path, CleaningReport]:
     """Return the cache entry of the cleaned texts, and its report."""
 
     def build(folder: Path) -> None:
         report = CleaningReport()
-        clean = read_clean(config.data, report, valid)
+        clean = read_clean(recipe.data, report, valid)
         pairs = progress_bar("cleaning", iterable=clean, unit=" pairs", leave=False)
         with (folder / TEXTS_FILE).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{corpus}\t{src}\t{tgt}\n" for corpus, src, tgt in pairs)
         write_json(folder / REPORT_FILE, {"read": report.read, "drops": report.drops})
 
-    text_dir = cached(config, f"text-{content}", build)
+    text_dir = cached(recipe, f"text-{content}", build)
     stored = read_json(text_dir / REPORT_FILE)
     report = CleaningReport(Counter(stored["read"]))
     for name, counts in stored["drops"].items():
@@ -161,9 +161,9 @@ def _read_texts(folder: Path) -> Iterator[list[str]]:
             yield line[:-1].split("\t")
 
 
-def _encode(config: Recipe, text_dir: Path, tokenizers: Tokenizers, *, n_pairs: int) -> PairDataset:
+def _encode(recipe: Recipe, text_dir: Path, tokenizers: Tokenizers, *, n_pairs: int) -> PairDataset:
     """Return the token ids of all pairs within the length limit."""
-    max_tokens = config.data.max_tokens
+    max_tokens = recipe.data.max_tokens
 
     def rows() -> Iterator[tuple[int, list[int], list[int]]]:
         pairs = _read_texts(text_dir)
@@ -177,19 +177,19 @@ def _encode(config: Recipe, text_dir: Path, tokenizers: Tokenizers, *, n_pairs: 
                 bar.update(len(chunk))
 
     def build(folder: Path) -> None:
-        write_pairs(folder, rows(), n_corpora=len(config.data.training_corpora()))
+        write_pairs(folder, rows(), n_corpora=len(recipe.data.training_corpora()))
 
     key = _digest(text_dir.name, max_tokens, *(tokenizer.to_json() for tokenizer in tokenizers))
-    return PairDataset(cached(config, f"pairs-{key}", build))
+    return PairDataset(cached(recipe, f"pairs-{key}", build))
 
 
 def _load_tokenizers(
-    config: Recipe, text_dir: Path, folder: Path | None, pretrained: Tokenizers | None
+    recipe: Recipe, text_dir: Path, folder: Path | None, pretrained: Tokenizers | None
 ) -> Tokenizers:
     """Return the tokenizers of the pretrained model or in the run's folder, else learned ones."""
-    if pretrained and config.run.pretrained_part == "model":
+    if pretrained and recipe.run.pretrained_part == "model":
         return pretrained
-    settings = config.tokenizer
+    settings = recipe.tokenizer
 
     def build(entry: Path) -> None:
         log.info("tokenizer")
@@ -201,7 +201,7 @@ def _load_tokenizers(
         Tokenizers(learned[0], learned[-1]).save(entry)
 
     key = _digest(text_dir.name, settings.vocab_size, settings.joint, WORD_PATTERN)
-    folder = folder or cached(config, f"vocabulary-{key}", build)
+    folder = folder or cached(recipe, f"vocabulary-{key}", build)
     names = [JOINT_FILE] if settings.joint else TWO_FILES
     loaded = [Tokenizer.load(folder / name) for name in names]
     return Tokenizers(pretrained.src if pretrained else loaded[0], loaded[-1])
@@ -211,13 +211,13 @@ def _digest(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def cached(config: Recipe, key: str, build: Callable[[Path], None]) -> Path:
+def cached(recipe: Recipe, key: str, build: Callable[[Path], None]) -> Path:
     """Return the cache entry of a key; `build` writes its files if it is missing.
 
     Raises:
         InputError: if the cache cannot be written.
     """
-    folder = Path(config.data.cache or Path(config.run.folder) / ".cache")
+    folder = Path(recipe.data.cache or Path(recipe.run.folder) / ".cache")
     entry = folder / key
     if entry.is_dir():
         return entry

@@ -34,9 +34,9 @@ FEW_PASSES = 10
 class Budget:
     """Adds the time of a session to the progress of its run, and compares it with the limits."""
 
-    def __init__(self, config: RunConfig, progress: Progress) -> None:
+    def __init__(self, run_config: RunConfig, progress: Progress) -> None:
         """Start the clock."""
-        self._config = config
+        self._run_config = run_config
         self._progress = progress
         self._began = time.monotonic() - progress.seconds
         self.time_share = self.time_used()
@@ -48,9 +48,9 @@ class Budget:
 
     def time_used(self) -> float:
         """Return the share of the time limit, less a last validation, that is used; 0 without."""
-        if self._config.max_minutes is None:
+        if self._run_config.max_minutes is None:
             return 0.0
-        limit = 60 * self._config.max_minutes
+        limit = 60 * self._run_config.max_minutes
         reserved = self._progress.validation_s or FIRST_VALIDATION * limit
         return self._progress.seconds / max(limit - reserved, limit / 2)
 
@@ -60,15 +60,15 @@ class Budget:
 
     def used(self, step: float) -> float:
         """Return the larger of the shares of steps and time that are used, at most 1."""
-        return min(1.0, max(step / self._config.max_steps, self.time_share))
+        return min(1.0, max(step / self._run_config.max_steps, self.time_share))
 
     def seconds_left(self) -> float:
         """Return an estimate of the time until the end, from the first step on."""
-        used = max(self._progress.step / self._config.max_steps, min(1.0, self.time_used()))
+        used = max(self._progress.step / self._run_config.max_steps, min(1.0, self.time_used()))
         return self._progress.seconds * (1 / used - 1)
 
 
-def plan_run(config: Recipe, run_data: RunData, stepper: Stepper) -> Recipe:
+def plan_run(recipe: Recipe, run_data: RunData, stepper: Stepper) -> Recipe:
     """Choose threads and batch size where the recipe leaves them open; log what fits the budget.
 
     The speed is measured on rank 0; random generators are left as they were.
@@ -78,20 +78,20 @@ def plan_run(config: Recipe, run_data: RunData, stepper: Stepper) -> Recipe:
 
     def choose() -> tuple[int, int]:
         with torch.random.fork_rng(devices):
-            return choose_threads(config, run_data, stepper), fit_batches(config, run_data, stepper)
+            return choose_threads(recipe, run_data, stepper), fit_batches(recipe, run_data, stepper)
 
     n_threads, batch_tokens = group.run_on_rank0(choose)
     torch.set_num_threads(n_threads)
-    run_config = dataclasses.replace(config.run, n_threads=n_threads)
-    return dataclasses.replace(_with_batch(config, batch_tokens), run=run_config)
+    run_config = dataclasses.replace(recipe.run, n_threads=n_threads)
+    return dataclasses.replace(_with_batch(recipe, batch_tokens), run=run_config)
 
 
-def choose_threads(config: Recipe, run_data: RunData, stepper: Stepper) -> int:
+def choose_threads(recipe: Recipe, run_data: RunData, stepper: Stepper) -> int:
     """Set and return 1 thread if that is faster on this machine, unless the number is given."""
     n_threads = torch.get_num_threads()
-    if config.run.n_threads or stepper.group.device.type != "cpu" or n_threads == 1:
+    if recipe.run.n_threads or stepper.group.device.type != "cpu" or n_threads == 1:
         return n_threads
-    sized = _with_batch(config, config.optimizer.batch_tokens or SMALLEST_BATCH)
+    sized = _with_batch(recipe, recipe.optimizer.batch_tokens or SMALLEST_BATCH)
     seconds = {}
     for n in (n_threads, 1):
         torch.set_num_threads(n)
@@ -103,19 +103,19 @@ def choose_threads(config: Recipe, run_data: RunData, stepper: Stepper) -> int:
     return fastest
 
 
-def fit_batches(config: Recipe, run_data: RunData, stepper: Stepper) -> int:
+def fit_batches(recipe: Recipe, run_data: RunData, stepper: Stepper) -> int:
     """Return the batch size; log the steps and passes over the data that the budget allows."""
-    optimizer, minutes, group = config.optimizer, config.run.max_minutes, stepper.group
-    batch_tokens, n_steps = optimizer.batch_tokens or LARGEST_BATCH, config.run.max_steps
+    optimizer, minutes, group = recipe.optimizer, recipe.run.max_minutes, stepper.group
+    batch_tokens, n_steps = optimizer.batch_tokens or LARGEST_BATCH, recipe.run.max_steps
     if minutes is not None:
         on_gpu = group.device.type == "cuda"
         trial = optimizer.batch_tokens or (LARGEST_BATCH if on_gpu else 2 * SMALLEST_BATCH)
         limit_s = min(TRIAL_S, TRIAL_SHARE * 60 * minutes)
-        pass_s = measure_pass(_with_batch(config, trial), run_data, stepper, limit_s=limit_s)
+        pass_s = measure_pass(_with_batch(recipe, trial), run_data, stepper, limit_s=limit_s)
         fitting = 60 * minutes * trial / (pass_s * optimizer.accumulate)  # tokens
         batch_tokens = optimizer.batch_tokens or choose_batch(fitting)
         n_steps = min(n_steps, max(1, int(fitting / batch_tokens)))
-    loader = Loader(_with_batch(config, batch_tokens), run_data, group)
+    loader = Loader(_with_batch(recipe, batch_tokens), run_data, group)
     n_passes = n_steps * group.size * optimizer.accumulate / len(loader.plan(1))
     log.info(
         "plan: about %s steps of up to %s tokens, %.1f passes over the data%s; small data needs %d",
@@ -144,6 +144,6 @@ def choose_batch(n_tokens: float) -> int:
     return next((size for size in sizes if n_tokens / size >= MIN_STEPS), SMALLEST_BATCH)
 
 
-def _with_batch(config: Recipe, batch_tokens: int) -> Recipe:
-    optimizer = dataclasses.replace(config.optimizer, batch_tokens=batch_tokens)
-    return dataclasses.replace(config, optimizer=optimizer)
+def _with_batch(recipe: Recipe, batch_tokens: int) -> Recipe:
+    optimizer = dataclasses.replace(recipe.optimizer, batch_tokens=batch_tokens)
+    return dataclasses.replace(recipe, optimizer=optimizer)

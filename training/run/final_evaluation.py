@@ -44,7 +44,7 @@ def evaluate_best(trainer: Trainer) -> None:
         peak_memory_mib(trainer.group.device),
     )
     # 1. Measure.
-    stored, data = load_model(best), trainer.config.data
+    stored, data = load_model(best), trainer.recipe.data
     translator = Translator(stored, device=str(trainer.group.device))
     pairs = encode_pairs(translator, trainer.run_data.valid[:N_EXAMPLES])
     texts = decode_pairs(translator, pairs, translator.decoding)
@@ -66,7 +66,7 @@ def evaluate_best(trainer: Trainer) -> None:
 
 
 def _log_next_commands(trainer: Trainer, record: dict[str, Any], failure: str) -> None:
-    folder, run_config = trainer.folder, trainer.config.run
+    folder, run_config = trainer.folder, trainer.recipe.run
     if failure:
         longer = f"run.max_steps={10 * run_config.max_steps}"
         if run_config.max_minutes is not None and trainer.progress.step < run_config.max_steps:

@@ -37,7 +37,7 @@ class Pretrained:
     """By name; those that are absent keep their random initial values."""
     part: str = "model"
 
-    def settings(self, config: Recipe) -> Tables:
+    def settings(self, recipe: Recipe) -> Tables:
         """Return its `[model]` and `[tokenizer]`, in the format of a recipe.
 
         The alignment head is not among them: it was chosen on other data.
@@ -48,7 +48,7 @@ class Pretrained:
             model = {key: model[key] for key in _OF_ENCODER}
             return {"model": model, "tokenizer": {"joint": False}}
         # Training on shorter sentences does not lower the length the model can translate.
-        model["max_src_tokens"] = max(self.config.max_src_tokens, config.data.max_tokens + 1)
+        model["max_src_tokens"] = max(self.config.max_src_tokens, recipe.data.max_tokens + 1)
         src, tgt = self.tokenizers
         tokenizer = {"vocab_size": max(src.vocab_size, tgt.vocab_size), "joint": src is tgt}
         return {"model": model, "tokenizer": tokenizer}

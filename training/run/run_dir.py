@@ -47,7 +47,7 @@ what it learns."""
 
 
 def resolve_recipe(
-    recipe: Path | None, *, overrides: Sequence[str], resume: Path | None
+    path: Path | None, *, overrides: Sequence[str], resume: Path | None
 ) -> tuple[Recipe, list[str]]:
     """Read the recipe and apply the overrides, including those a resumed run was started with.
 
@@ -60,7 +60,7 @@ def resolve_recipe(
         ConfigError: if the recipe is wrong, or the folder to resume was made with another one.
     """
     if resume is None:
-        return load_recipe(recipe or {}, overrides), [*overrides]
+        return load_recipe(path or {}, overrides), [*overrides]
     # 1. Read the recipe of now and that of the start.
     stored, earlier = _read_record(resume)
     all_overrides = [*earlier, *overrides]
@@ -69,18 +69,18 @@ def resolve_recipe(
     inherited = (
         {name: stored.get(name, {}) for name in ("model", "tokenizer")} if is_tuned else None
     )
-    config = load_recipe(recipe or stored, all_overrides, inherited=inherited)
+    recipe = load_recipe(path or stored, all_overrides, inherited=inherited)
     before = load_recipe(stored, inherited=inherited)
     # 2. Keep what was chosen when the run was started, unless it is given.
-    batch_tokens = config.optimizer.batch_tokens or before.optimizer.batch_tokens
-    n_threads = config.run.n_threads or before.run.n_threads
-    config = dataclasses.replace(
-        config,
-        optimizer=dataclasses.replace(config.optimizer, batch_tokens=batch_tokens),
-        run=dataclasses.replace(config.run, n_threads=n_threads),
+    batch_tokens = recipe.optimizer.batch_tokens or before.optimizer.batch_tokens
+    n_threads = recipe.run.n_threads or before.run.n_threads
+    recipe = dataclasses.replace(
+        recipe,
+        optimizer=dataclasses.replace(recipe.optimizer, batch_tokens=batch_tokens),
+        run=dataclasses.replace(recipe.run, n_threads=n_threads),
     )
     # 3. Compare them.
-    old, new = (json.loads(json.dumps(values.to_dict())) for values in (before, config))
+    old, new = (json.loads(json.dumps(values.to_dict())) for values in (before, recipe))
     differences = [
         f"{section}.{key} was {old[section].get(key)!r}, is {new[section].get(key)!r}"
         for section in new
@@ -89,7 +89,7 @@ def resolve_recipe(
     ]
     if differences:
         raise ConfigError(f"{resume} was started with another recipe: {'; '.join(differences)}")
-    return config, all_overrides
+    return recipe, all_overrides
 
 
 def _read_record(folder: Path) -> tuple[dict[str, Any], list[str]]:
@@ -171,7 +171,7 @@ def write_status(folder: Path, state: str) -> None:
 
 def record_start(
     folder: Path,
-    config: Recipe,
+    recipe: Recipe,
     *,
     overrides: Sequence[str],
     device: torch.device,
@@ -185,12 +185,12 @@ def record_start(
         "device": _describe_device(device),
         "git_commit": _git_commit(),
         "command": " ".join(["python -m training.train", *sys.argv[1:]]),
-        "dtype": resolve_training_dtype(config.run.dtype, device),
+        "dtype": resolve_training_dtype(recipe.run.dtype, device),
         "overrides": list(overrides),
         "pretrained": pretrained,
     }
     # Atomic: with a truncated file the run could not be resumed, and its name would be used up.
-    for name, values in (("machine.json", machine), ("recipe.json", config.to_dict())):
+    for name, values in (("machine.json", machine), ("recipe.json", recipe.to_dict())):
         replace_text(folder / name, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
 

@@ -33,7 +33,7 @@ class Trainer:
 
     def __init__(
         self,
-        config: Recipe,
+        recipe: Recipe,
         folder: Path,
         run_data: RunData,
         group: ProcessGroup,
@@ -41,7 +41,6 @@ class Trainer:
         resume: bool = False,
     ) -> None:
         """Build model and optimizer from the seed; then plan the run, or restore its state."""
-        self.config = config
         self.folder = folder
         self.run_data = run_data
         self.group = group
@@ -53,22 +52,20 @@ class Trainer:
         self._budget: Budget
         """Set by `train`."""
         # 1. Build the model: equal initial weights on all processes, but independent dropout.
-        run_config = config.run
-        seed_everything(run_config.seed)
-        model_config = config.model_config(
+        seed_everything(recipe.run.seed)
+        model_config = recipe.model_config(
             src_vocab_size=run_data.tokenizers.src.vocab_size,
             tgt_vocab_size=run_data.tokenizers.tgt.vocab_size,
         )
         self.model = Transformer(model_config).to(group.device)
         if not group.is_rank0:
-            seed_everything(hash((run_config.seed, group.rank)) % 2**63)
+            seed_everything(hash((recipe.run.seed, group.rank)) % 2**63)
         # 2. Build the optimizer.
-        dtype = resolve_training_dtype(run_config.dtype, group.device)
-        self.stepper = Stepper(self.model, config.optimizer, group, dtype=dtype)
+        dtype = resolve_training_dtype(recipe.run.dtype, group.device)
+        self.stepper = Stepper(self.model, recipe.optimizer, group, dtype=dtype)
         # 3. Choose what the recipe leaves open, or restore the state.
-        if not resume:
-            self.config = plan_run(config, run_data, self.stepper)
-        self.loader = Loader(self.config, run_data, group)
+        self.recipe = recipe if resume else plan_run(recipe, run_data, self.stepper)
+        self.loader = Loader(self.recipe, run_data, group)
         if resume:
             self._restore()
 
@@ -92,7 +89,7 @@ class Trainer:
         """
         group, first_step = self.group, self.progress.step
         group.run_on_rank0(self._open_outputs)
-        self._budget = Budget(self.config.run, self.progress)
+        self._budget = Budget(self.recipe.run, self.progress)
         bar = progress_bar("training", initial=first_step, unit="step", disable=not group.is_rank0)
         try:
             with self.stepper.connected(), bar, logging_redirect_tqdm():
@@ -103,7 +100,7 @@ class Trainer:
                     self._validate()
                     self._save()
                 # 2. Take steps until the budget is used up, and save the state.
-                with reporting_out_of_memory(self.config.optimizer, group):
+                with reporting_out_of_memory(self.recipe.optimizer, group):
                     self._loop(bar)
                 self._save()
                 if self.progress.step == first_step and not self.is_interrupted:
@@ -127,14 +124,14 @@ class Trainer:
 
     def _loop(self, bar: "tqdm[Any]") -> None:
         """Run optimizer steps until the budget is used up or a stop is requested."""
-        progress, run_config, group = self.progress, self.config.run, self.group
-        n_batches = self.config.optimizer.accumulate
+        progress, run_config, group = self.progress, self.recipe.run, self.group
+        n_batches = self.recipe.optimizer.accumulate
         is_stopping, throughput = group.run_on_rank0(self._wants_stop), Throughput()
         drawn = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
             # 1. Update the weights by the next batches.
             used = self._budget.used(progress.step + 0.5)  # the middle of the step
-            lr = rate_at(progress.step + 1, self.config.optimizer, share=used)
+            lr = rate_at(progress.step + 1, self.recipe.optimizer, share=used)
             result = self.stepper.run(
                 drawn.batches,
                 lr=lr,
@@ -168,10 +165,10 @@ class Trainer:
     def _open_outputs(self) -> None:
         step = -1 if self._needs_initial_validation() else self.progress.step
         self._report = RunReport(self.folder, step=step)
-        self._validator = Validator(self.config, self.folder, self.run_data, self._report)
+        self._validator = Validator(self.recipe, self.folder, self.run_data, self._report)
 
     def _needs_initial_validation(self) -> bool:
-        run_config, progress = self.config.run, self.progress
+        run_config, progress = self.recipe.run, self.progress
         has_baseline = bool(run_config.pretrained) and run_config.pretrained_part == "model"
         return has_baseline and progress.step == 0 and progress.best_bleu < 0
 
@@ -181,7 +178,7 @@ class Trainer:
         return record is not None and record["step"] == self.progress.step
 
     def _is_done(self) -> bool:
-        run_config, progress = self.config.run, self.progress
+        run_config, progress = self.recipe.run, self.progress
         return progress.step >= run_config.max_steps or progress.n_worse >= run_config.patience
 
     def _wants_stop(self) -> bool:

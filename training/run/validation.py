@@ -178,11 +178,11 @@ def read_validation(folder: Path) -> dict[str, Any] | None:
 class Validator:
     """Evaluates the model on the validation set and saves `best/` and `last/`."""
 
-    def __init__(self, config: Recipe, folder: Path, run_data: RunData, report: RunReport) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, run_data: RunData, report: RunReport) -> None:
         """Load the record of `best/`."""
-        self._run_config = config.run
-        self._batch_tokens = config.optimizer.batch_tokens
-        self._decoding = DecodingConfig.from_dict(config.decoding, where="[decoding]")
+        self._run_config = recipe.run
+        self._batch_tokens = recipe.optimizer.batch_tokens
+        self._decoding = DecodingConfig.from_dict(recipe.decoding, where="[decoding]")
         self._folder = folder
         self._run_data = run_data
         self._pairs: HeldOutPairs | None = None

@@ -19,7 +19,7 @@ def test_the_rate_falls_to_nothing_at_the_end_of_the_time(
         done = run_farm(tmp_path, *options)
     rates = [record["lr"] for record in read_metrics(done.folder, "train")]
     assert rates[-1] < max(rates) / 2
-    assert done.config.optimizer.batch_tokens in (512, 1024, 2048, 4096)
+    assert done.recipe.optimizer.batch_tokens in (512, 1024, 2048, 4096)
     assert "passes over the data, in 0.05 minutes" in caplog.text
     more = run_farm(
         tmp_path, *settings, "run.max_minutes=0.1", "optimizer.batch_tokens=0", resume=True
@@ -44,7 +44,7 @@ def test_the_fastest_number_of_threads_is_kept_for_the_run(
     try:
         with caplog.at_level("INFO"):
             done = run_farm(tmp_path, "run.max_steps=4")
-        chosen = done.config.run.n_threads
+        chosen = done.recipe.run.n_threads
         assert f"threads: {chosen}, by the time of a batch (2 in " in caplog.text
         assert torch.get_num_threads() == 2  # as before the run
     finally:
