@@ -43,24 +43,25 @@ class RunData:
 
     train: PairDataset
     valid: list[TextPair]
-    report: CleaningReport
-    content: str
+    cleaning: CleaningReport
+    content_key: str
     """Digest of the training texts and their cleaning."""
     tokenizers: Tokenizers
 
-    def save(self, folder: Path) -> None:
+    def save(self, run_folder: Path) -> None:
         """Save the tokenizers and the cleaning report in the run folder.
 
         Raises:
             ModelFolderError: if the disk is full.
         """
-        with reporting_full_disk(folder):
-            self.tokenizers.save(folder)
-            write_json(folder / REPORT_FILE, self.report.to_dict() | {"content": self.content})
+        with reporting_full_disk(run_folder):
+            self.tokenizers.save(run_folder)
+            report = self.cleaning.to_dict() | {"content": self.content_key}
+            write_json(run_folder / REPORT_FILE, report)
 
 
 def prepare_data(
-    recipe: Recipe, folder: Path | None, pretrained: Tokenizers | None = None
+    recipe: Recipe, run_folder: Path | None, pretrained: Tokenizers | None = None
 ) -> RunData:
     """Prepare the data of a run, using the cache.
 
@@ -73,15 +74,15 @@ def prepare_data(
     """
     # 1. Read and clean the texts.
     log.info("reading")
-    content = content_key(recipe.data)
-    if folder is not None:
-        _check_content(folder, content)
+    key = content_key(recipe.data)
+    if run_folder is not None:
+        _check_content(run_folder, key)
     valid = _read_valid(recipe.data)
-    text_dir, report = _clean_texts(recipe, content, valid)
+    text_dir, report = _clean_texts(recipe, key, valid)
     if not report.n_kept or not valid:
         raise InputError(f"nothing to train on: {report.describe()}; {len(valid)} validation pairs")
     # 2. Load or learn the vocabulary.
-    tokenizers = _load_tokenizers(recipe, text_dir, folder, pretrained)
+    tokenizers = _load_tokenizers(recipe, text_dir, run_folder, pretrained)
     if recipe.decoding.get("max_new_tokens") is None:
         _warn_of_truncation(valid, tokenizers)
     # 3. Encode the training pairs.
@@ -94,7 +95,9 @@ def prepare_data(
         raise InputError(f"nothing to train on: {report.describe()}")
     for name in report.read:
         log.info("data: %s: %s", name, report.describe(name))
-    return RunData(train=train, valid=valid, report=report, content=content, tokenizers=tokenizers)
+    return RunData(
+        train=train, valid=valid, cleaning=report, content_key=key, tokenizers=tokenizers
+    )
 
 
 def _read_valid(config: DataConfig) -> list[TextPair]:
@@ -125,29 +128,27 @@ def _warn_of_truncation(valid: list[TextPair], tokenizers: Tokenizers) -> None:
         )
 
 
-def _check_content(run_folder: Path, content: str) -> None:
+def _check_content(run_folder: Path, key: str) -> None:
     path = run_folder / REPORT_FILE
-    if path.exists() and read_json(path)["content"] != content:
+    if path.exists() and read_json(path)["content"] != key:
         raise InputError(
             f"the training, validation or test texts have changed since {run_folder} was started; "
             "restore them (for a Hub dataset: data.revision), or start a new run"
         )
 
 
-def _clean_texts(
-    recipe: Recipe, content: str, valid: list[TextPair]
-) -> tuple[Path, CleaningReport]:
+def _clean_texts(recipe: Recipe, key: str, valid: list[TextPair]) -> tuple[Path, CleaningReport]:
     """Return the cache entry of the cleaned texts, and its report."""
 
-    def build(folder: Path) -> None:
+    def build(entry: Path) -> None:
         report = CleaningReport()
         clean = read_clean(recipe.data, report, valid)
         pairs = progress_bar("cleaning", iterable=clean, unit=" pairs", leave=False)
-        with (folder / TEXTS_FILE).open("w", encoding="utf-8", newline="\n") as file:
+        with (entry / TEXTS_FILE).open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{corpus}\t{src}\t{tgt}\n" for corpus, src, tgt in pairs)
-        write_json(folder / REPORT_FILE, {"read": report.read, "drops": report.drops})
+        write_json(entry / REPORT_FILE, {"read": report.read, "drops": report.drops})
 
-    text_dir = cached(recipe, f"text-{content}", build)
+    text_dir = cached(recipe, f"text-{key}", build)
     stored = read_json(text_dir / REPORT_FILE)
     report = CleaningReport(Counter(stored["read"]))
     for name, counts in stored["drops"].items():
@@ -155,8 +156,8 @@ def _clean_texts(
     return text_dir, report
 
 
-def _read_texts(folder: Path) -> Iterator[list[str]]:
-    with (folder / TEXTS_FILE).open(encoding="utf-8", newline="\n") as file:
+def _read_texts(text_dir: Path) -> Iterator[list[str]]:
+    with (text_dir / TEXTS_FILE).open(encoding="utf-8", newline="\n") as file:
         for line in file:
             yield line[:-1].split("\t")
 
@@ -176,15 +177,15 @@ def _encode(recipe: Recipe, text_dir: Path, tokenizers: Tokenizers, *, n_pairs: 
                         yield int(corpus), src, tgt
                 bar.update(len(chunk))
 
-    def build(folder: Path) -> None:
-        write_pairs(folder, rows(), n_corpora=len(recipe.data.training_corpora()))
+    def build(entry: Path) -> None:
+        write_pairs(entry, rows(), n_corpora=len(recipe.data.training_corpora()))
 
     key = _digest(text_dir.name, max_tokens, *(tokenizer.to_json() for tokenizer in tokenizers))
     return PairDataset(cached(recipe, f"pairs-{key}", build))
 
 
 def _load_tokenizers(
-    recipe: Recipe, text_dir: Path, folder: Path | None, pretrained: Tokenizers | None
+    recipe: Recipe, text_dir: Path, run_folder: Path | None, pretrained: Tokenizers | None
 ) -> Tokenizers:
     """Return the tokenizers of the pretrained model or in the run's folder, else learned ones."""
     if pretrained and recipe.run.pretrained_part == "model":
@@ -201,7 +202,7 @@ def _load_tokenizers(
         Tokenizers(learned[0], learned[-1]).save(entry)
 
     key = _digest(text_dir.name, settings.vocab_size, settings.joint, WORD_PATTERN)
-    folder = folder or cached(recipe, f"vocabulary-{key}", build)
+    folder = run_folder or cached(recipe, f"vocabulary-{key}", build)
     names = [JOINT_FILE] if settings.joint else TWO_FILES
     loaded = [Tokenizer.load(folder / name) for name in names]
     return Tokenizers(pretrained.src if pretrained else loaded[0], loaded[-1])
@@ -217,13 +218,13 @@ def cached(recipe: Recipe, key: str, build: Callable[[Path], None]) -> Path:
     Raises:
         InputError: if the cache cannot be written.
     """
-    folder = Path(recipe.data.cache or Path(recipe.run.folder) / ".cache")
-    entry = folder / key
+    root = Path(recipe.data.cache or Path(recipe.run.folder) / ".cache")
+    entry = root / key
     if entry.is_dir():
         return entry
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as draft:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".draft-", dir=root) as draft:
             draft_entry = Path(draft, key)
             draft_entry.mkdir()  # with the usual rights: the cache may be shared with other users
             build(draft_entry)
@@ -237,7 +238,7 @@ def cached(recipe: Recipe, key: str, build: Callable[[Path], None]) -> Path:
                     raise
     except OSError as error:
         raise InputError(
-            f"{folder}: the cache cannot be written ({error.strerror or error}); "
+            f"{root}: the cache cannot be written ({error.strerror or error}); "
             "free disk space, or choose another with --set data.cache=FOLDER"
         ) from None
     return entry
