@@ -33,45 +33,6 @@ State = tuple[int, ...]
 """Ids of a partly merged word."""
 
 
-class BpeDropout:
-    """Re-segments the ids of one tokenizer (Provilkov et al. 2020)."""
-
-    def __init__(self, tokenizer: Tokenizer, rate: float) -> None:
-        """Load the merges."""
-        self._tokenizer = tokenizer
-        self._rate = rate
-        self._byte_ids = tokenizer.byte_ids()
-        self._merges = tokenizer.merges
-        self._list_next = functools.lru_cache(CACHE_SIZE)(self._find_next)
-
-    def __call__(self, ids: Sequence[int], rng: random.Random) -> list[int]:
-        """Return other ids of the same text."""
-        text = self._tokenizer.decode(ids)
-        split: list[int] = []
-        for word in self._tokenizer.pre_tokens(text):
-            split += self._split(tuple(self._byte_ids[byte] for byte in word.encode()), rng)
-        return split
-
-    def _split(self, state: State, rng: random.Random) -> State:
-        """Merge the bytes of a word; the first merge, by rank, that is not skipped is applied."""
-        while True:
-            for following in self._list_next(state):
-                if rng.random() >= self._rate:
-                    state = following
-                    break
-            else:
-                return state
-
-    def _find_next(self, state: State) -> list[State]:
-        """Return the states reachable by one merge, lowest rank first."""
-        found = sorted(
-            (*merge, place)
-            for place, pair in enumerate(itertools.pairwise(state))
-            if (merge := self._merges.get(pair)) is not None
-        )
-        return [(*state[:place], whole, *state[place + 2 :]) for _, whole, place in found]
-
-
 class Position(NamedTuple):
     """Position in the training data."""
 
@@ -130,6 +91,19 @@ class Loader:
                 yield batch.to(self._group.device), Position(epoch, done * size)
             epoch, done = epoch + 1, 0
 
+    def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[Batch]:
+        """Yield this process's batches of an epoch, on the CPU, without the first `skip`."""
+        run_data, plan = self._run_data, self.plan(epoch)
+        first = self._group.rank + skip * self._group.size
+        for number in range(first, len(plan), self._group.size):
+            rows = plan[number]
+            if any(self._droppers):
+                rng = random.Random(mix_seed(self._seed, epoch, 2, number))
+                pairs = [self._drop(run_data.train[row], rng) for row in rows.tolist()]
+                yield collate(pairs, run_data.tokenizers)
+            else:
+                yield collate_rows(*run_data.train.gather(rows), run_data.tokenizers)
+
     def plan(self, epoch: int) -> Plan:
         """Plan an epoch for all processes; the first epoch begins with the largest batches."""
         rows = draw_rows(
@@ -149,19 +123,6 @@ class Loader:
             )
         return [rows[batch] for batch in plan]
 
-    def epoch(self, epoch: int, *, skip: int = 0) -> Iterator[Batch]:
-        """Yield this process's batches of an epoch, on the CPU, without the first `skip`."""
-        run_data, plan = self._run_data, self.plan(epoch)
-        first = self._group.rank + skip * self._group.size
-        for number in range(first, len(plan), self._group.size):
-            rows = plan[number]
-            if any(self._droppers):
-                rng = random.Random(mix_seed(self._seed, epoch, 2, number))
-                pairs = [self._drop(run_data.train[row], rng) for row in rows.tolist()]
-                yield collate(pairs, run_data.tokenizers)
-            else:
-                yield collate_rows(*run_data.train.gather(rows), run_data.tokenizers)
-
     def _drop(self, pair: Pair, rng: random.Random) -> Pair:
         """Apply BPE-dropout to a pair; a side that would become too long is left unchanged."""
         src, tgt = (
@@ -169,3 +130,42 @@ class Loader:
             for ids, dropper in zip(pair, self._droppers, strict=True)
         )
         return src, tgt
+
+
+class BpeDropout:
+    """Re-segments the ids of one tokenizer (Provilkov et al. 2020)."""
+
+    def __init__(self, tokenizer: Tokenizer, rate: float) -> None:
+        """Load the merges."""
+        self._tokenizer = tokenizer
+        self._rate = rate
+        self._byte_ids = tokenizer.byte_ids()
+        self._merges = tokenizer.merges
+        self._list_next = functools.lru_cache(CACHE_SIZE)(self._find_next)
+
+    def __call__(self, ids: Sequence[int], rng: random.Random) -> list[int]:
+        """Return other ids of the same text."""
+        text = self._tokenizer.decode(ids)
+        split: list[int] = []
+        for word in self._tokenizer.pre_tokens(text):
+            split += self._split(tuple(self._byte_ids[byte] for byte in word.encode()), rng)
+        return split
+
+    def _split(self, state: State, rng: random.Random) -> State:
+        """Merge the bytes of a word; the first merge, by rank, that is not skipped is applied."""
+        while True:
+            for following in self._list_next(state):
+                if rng.random() >= self._rate:
+                    state = following
+                    break
+            else:
+                return state
+
+    def _find_next(self, state: State) -> list[State]:
+        """Return the states reachable by one merge, lowest rank first."""
+        found = sorted(
+            (*merge, place)
+            for place, pair in enumerate(itertools.pairwise(state))
+            if (merge := self._merges.get(pair)) is not None
+        )
+        return [(*state[:place], whole, *state[place + 2 :]) for _, whole, place in found]

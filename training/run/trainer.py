@@ -122,6 +122,44 @@ class Trainer:
             if self._report is not None:
                 self._report.close()
 
+    def _open_outputs(self) -> None:
+        step = -1 if self._needs_initial_validation() else self.progress.step
+        self._report = RunReport(self.folder, step=step)
+        self._validator = Validator(self.recipe, self.folder, self.run_data, self._report)
+
+    def _save(self) -> None:
+        """Save the state, unless it is saved already."""
+        if self._saved_step == self.progress.step:
+            return
+        generators = self.group.gather(random_states())
+        self.group.run_on_rank0(
+            lambda: save_state(self.folder, self.stepper, self.progress, generators=generators)
+        )
+        self._saved_step = self.progress.step
+
+    def _needs_initial_validation(self) -> bool:
+        run_config, progress = self.recipe.run, self.progress
+        has_baseline = bool(run_config.pretrained) and run_config.pretrained_part == "model"
+        return has_baseline and progress.step == 0 and progress.best_bleu < 0
+
+    def _validate(self) -> None:
+        """Validate on rank 0; the other processes are told what decides about early stopping."""
+        progress = self.progress
+
+        def validate() -> int:
+            began = time.monotonic()
+            assert self._validator is not None, "set by _open_outputs on rank 0"
+            try:
+                self._validator.validate(self.model, progress)
+            except FloatingPointError as error:
+                raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
+            self._budget.count_time()
+            progress.validation_s = time.monotonic() - began
+            return progress.n_worse
+
+        progress.n_worse = self.group.run_on_rank0(validate)
+        self._saved_step = None  # the state has changed
+
     def _loop(self, bar: "tqdm[Any]") -> None:
         """Run optimizer steps until the budget is used up or a stop is requested."""
         progress, run_config, group = self.progress, self.recipe.run, self.group
@@ -162,27 +200,12 @@ class Trainer:
             elif progress.step % run_config.save_every == 0:
                 self._save()
 
-    def _open_outputs(self) -> None:
-        step = -1 if self._needs_initial_validation() else self.progress.step
-        self._report = RunReport(self.folder, step=step)
-        self._validator = Validator(self.recipe, self.folder, self.run_data, self._report)
-
-    def _needs_initial_validation(self) -> bool:
-        run_config, progress = self.recipe.run, self.progress
-        has_baseline = bool(run_config.pretrained) and run_config.pretrained_part == "model"
-        return has_baseline and progress.step == 0 and progress.best_bleu < 0
-
-    def _is_validated(self) -> bool:
-        """Return whether the weights were validated, in this session or before."""
-        record = read_validation(self.folder / "last")
-        return record is not None and record["step"] == self.progress.step
+    def _wants_stop(self) -> bool:
+        return self.is_interrupted or (self.group.is_rank0 and self._budget.time_used() >= 1)
 
     def _is_done(self) -> bool:
         run_config, progress = self.recipe.run, self.progress
         return progress.step >= run_config.max_steps or progress.n_worse >= run_config.patience
-
-    def _wants_stop(self) -> bool:
-        return self.is_interrupted or (self.group.is_rank0 and self._budget.time_used() >= 1)
 
     def _advance(self, stats: StepStats, position: Position) -> None:
         progress = self.progress
@@ -207,33 +230,10 @@ class Trainer:
             tqdm.format_interval(self._budget.seconds_left()),
         )
 
-    def _validate(self) -> None:
-        """Validate on rank 0; the other processes are told what decides about early stopping."""
-        progress = self.progress
-
-        def validate() -> int:
-            began = time.monotonic()
-            assert self._validator is not None, "set by _open_outputs on rank 0"
-            try:
-                self._validator.validate(self.model, progress)
-            except FloatingPointError as error:
-                raise FloatingPointError(f"step {progress.step}: {error}; {REMEDY}") from None
-            self._budget.count_time()
-            progress.validation_s = time.monotonic() - began
-            return progress.n_worse
-
-        progress.n_worse = self.group.run_on_rank0(validate)
-        self._saved_step = None  # the state has changed
-
-    def _save(self) -> None:
-        """Save the state, unless it is saved already."""
-        if self._saved_step == self.progress.step:
-            return
-        generators = self.group.gather(random_states())
-        self.group.run_on_rank0(
-            lambda: save_state(self.folder, self.stepper, self.progress, generators=generators)
-        )
-        self._saved_step = self.progress.step
+    def _is_validated(self) -> bool:
+        """Return whether the weights were validated, in this session or before."""
+        record = read_validation(self.folder / "last")
+        return record is not None and record["step"] == self.progress.step
 
 
 def seed_everything(seed: int) -> None:

@@ -70,10 +70,101 @@ class Evaluation:
         return {"dev_loss": self.dev_loss, **{name: getattr(self.scores, name) for name in names}}
 
 
-def quality(scores: Mapping[str, Any]) -> tuple[bool, float]:
-    """Return the key by which validations are compared, from BLEU and chrF."""
-    is_useful = scores["bleu"] >= USEFUL_BLEU
-    return is_useful, scores["bleu" if is_useful else "chrf"]
+class Validator:
+    """Evaluates the model on the validation set and saves `best/` and `last/`."""
+
+    def __init__(self, recipe: Recipe, folder: Path, run_data: RunData, report: RunReport) -> None:
+        """Load the record of `best/`."""
+        self._run_config = recipe.run
+        self._batch_tokens = recipe.optimizer.batch_tokens
+        self._decoding = DecodingConfig.from_dict(recipe.decoding, where="[decoding]")
+        self._folder = folder
+        self._run_data = run_data
+        self._pairs: HeldOutPairs | None = None
+        self._report = report
+        repair_folder(folder / "best")
+        self._best: Mapping[str, Any] | None = read_validation(folder / "best")
+
+    def validate(self, model: Transformer, progress: Progress) -> None:
+        """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress."""
+        # 1. Evaluate the model, or the mean of its last snapshots.
+        stored = StoredModel(
+            model=self._snapshot_and_average(model, progress),
+            tokenizers=self._run_data.tokenizers,
+            decoding=self._decoding,
+        )
+        device = next(model.parameters()).device
+        translator = Translator(stored, device=str(device))
+        if self._pairs is None:  # the same at every validation
+            self._pairs = encode_pairs(translator, self._run_data.valid)
+        evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
+        # 2. Save it.
+        record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
+        is_best = self._best is None or quality(record) > quality(self._best)
+        if is_best:
+            self._save("best", stored, record)
+            self._best = record
+        self._save("last", stored, record)
+        # 3. Count for early stopping, at scheduled validations only.
+        if progress.step % self._run_config.eval_every == 0:
+            before = {"bleu": progress.best_bleu, "chrf": progress.best_chrf}
+            progress.n_worse += 1
+            if quality(record) > quality(before):
+                progress.best_bleu, progress.best_chrf = record["bleu"], record["chrf"]
+                progress.best_step, progress.n_worse = progress.step, 0
+        # 4. Report.
+        costs = {"minutes": record["minutes"], "peak_mib": peak_memory_mib(device)}
+        self._report.add(progress.step, "valid", evaluation.to_dict() | costs)
+        columns = (self._pairs.sources, self._pairs.references, evaluation.translations)
+        self._report.add_samples(progress.step, self._pick_samples(*columns))
+        first = self._pairs.sources[0], self._pairs.references[0]
+        if first[0].strip():
+            self._report.add_attention(progress.step, translator.attend(*first, split=False))
+        log.info(
+            "step %d  validation: loss %.4f  BLEU %.2f  chrF %.2f%s  (%s)",
+            progress.step,
+            evaluation.dev_loss,
+            evaluation.scores.bleu,
+            evaluation.scores.chrf,
+            "" if not is_best else "  best so far" if progress.step else "  pretrained model",
+            evaluation.scores.bleu_signature,
+        )
+
+    def _snapshot_and_average(self, model: Transformer, progress: Progress) -> Transformer:
+        """Take a snapshot; return a copy of the model with the mean of the last ones' weights."""
+        n_snapshots = self._run_config.average_last
+        if n_snapshots == 1 or progress.step == 0:  # no step of this run to average
+            return with_weights(model, copy_weights(model))
+        progress.snapshots[progress.step] = copy_weights(model)
+        for step in list(progress.snapshots)[:-n_snapshots]:
+            del progress.snapshots[step]
+        return with_weights(model, average(progress.snapshots.values()))
+
+    def _save(self, name: KeptModel, stored: StoredModel, record: Mapping[str, Any]) -> None:
+        facts = facts_of_run(
+            self._folder, record, name=self._folder.name, config=stored.model.config, weights=name
+        )
+        stored = dataclasses.replace(stored, card=write_card(facts))
+        notes = {VALIDATION_FILE: json.dumps(dict(record), indent=2) + "\n"}
+        with reporting_full_disk(self._folder / name):
+            save_model(self._folder / name, stored, notes=notes)
+
+    def _pick_samples(self, *columns: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return evenly spaced rows of the columns."""
+        rows, n_samples = list(zip(*columns, strict=True)), self._run_config.n_samples
+        return rows[:: max(1, len(rows) // max(1, n_samples))][:n_samples]
+
+
+def read_validation(folder: Path) -> dict[str, Any] | None:
+    """Return the record of the validation that belongs to the weights in `best/` or `last/`.
+
+    It is stored with the weights, atomically; the state of the run is not, so after a power cut a
+    resumed run would lack the validation.
+    """
+    try:
+        return read_json(folder / VALIDATION_FILE)
+    except ModelFolderError:
+        return None
 
 
 def encode_pairs(translator: Translator, pairs: Sequence[TextPair]) -> HeldOutPairs:
@@ -117,6 +208,24 @@ def evaluate(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) 
     )
 
 
+@torch.inference_mode()
+def measure_loss(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) -> float:
+    """Return the mean negative log-likelihood of the references, nats per non-pad token."""
+    model = translator.model
+    total = torch.zeros((), device=translator.device)
+    n_tokens = 0
+    for rows in plan_epoch(measure_lengths(pairs.ids), batch_tokens=batch_tokens, seed=0):
+        batch = collate([pairs.ids[row] for row in rows.tolist()], translator.tokenizers).to(
+            translator.device
+        )
+        memory = model.encode(*batch.src)
+        hidden = batch.pick(model.decode(batch.tgt_in, memory, batch.src.src_pad_mask))
+        weight = model.output_proj.weight
+        total += projected_cross_entropy(hidden, weight, batch.labels, label_smoothing=0.0).nll
+        n_tokens += len(batch.labels)
+    return float(total) / n_tokens
+
+
 def decode_pairs(
     translator: Translator,
     pairs: HeldOutPairs,
@@ -145,116 +254,7 @@ def decode_pairs(
     return texts
 
 
-@torch.inference_mode()
-def measure_loss(translator: Translator, pairs: HeldOutPairs, *, batch_tokens: int) -> float:
-    """Return the mean negative log-likelihood of the references, nats per non-pad token."""
-    model = translator.model
-    total = torch.zeros((), device=translator.device)
-    n_tokens = 0
-    for rows in plan_epoch(measure_lengths(pairs.ids), batch_tokens=batch_tokens, seed=0):
-        batch = collate([pairs.ids[row] for row in rows.tolist()], translator.tokenizers).to(
-            translator.device
-        )
-        memory = model.encode(*batch.src)
-        hidden = batch.pick(model.decode(batch.tgt_in, memory, batch.src.src_pad_mask))
-        weight = model.output_proj.weight
-        total += projected_cross_entropy(hidden, weight, batch.labels, label_smoothing=0.0).nll
-        n_tokens += len(batch.labels)
-    return float(total) / n_tokens
-
-
-def read_validation(folder: Path) -> dict[str, Any] | None:
-    """Return the record of the validation that belongs to the weights in `best/` or `last/`.
-
-    It is stored with the weights, atomically; the state of the run is not, so after a power cut a
-    resumed run would lack the validation.
-    """
-    try:
-        return read_json(folder / VALIDATION_FILE)
-    except ModelFolderError:
-        return None
-
-
-class Validator:
-    """Evaluates the model on the validation set and saves `best/` and `last/`."""
-
-    def __init__(self, recipe: Recipe, folder: Path, run_data: RunData, report: RunReport) -> None:
-        """Load the record of `best/`."""
-        self._run_config = recipe.run
-        self._batch_tokens = recipe.optimizer.batch_tokens
-        self._decoding = DecodingConfig.from_dict(recipe.decoding, where="[decoding]")
-        self._folder = folder
-        self._run_data = run_data
-        self._pairs: HeldOutPairs | None = None
-        self._report = report
-        repair_folder(folder / "best")
-        self._best: Mapping[str, Any] | None = read_validation(folder / "best")
-
-    def validate(self, model: Transformer, progress: Progress) -> None:
-        """Evaluate, save `last/` and, if improved, `best/`; update the report and the progress."""
-        # 1. Evaluate the model, or the mean of its last snapshots.
-        stored = StoredModel(
-            model=self._average(model, progress),
-            tokenizers=self._run_data.tokenizers,
-            decoding=self._decoding,
-        )
-        device = next(model.parameters()).device
-        translator = Translator(stored, device=str(device))
-        if self._pairs is None:  # the same at every validation
-            self._pairs = encode_pairs(translator, self._run_data.valid)
-        evaluation = evaluate(translator, self._pairs, batch_tokens=self._batch_tokens)
-        # 2. Save it.
-        record = {"step": progress.step, **evaluation.to_dict(), "minutes": progress.seconds / 60}
-        is_best = self._best is None or quality(record) > quality(self._best)
-        if is_best:
-            self._save("best", stored, record)
-            self._best = record
-        self._save("last", stored, record)
-        # 3. Count for early stopping, at scheduled validations only.
-        if progress.step % self._run_config.eval_every == 0:
-            before = {"bleu": progress.best_bleu, "chrf": progress.best_chrf}
-            progress.n_worse += 1
-            if quality(record) > quality(before):
-                progress.best_bleu, progress.best_chrf = record["bleu"], record["chrf"]
-                progress.best_step, progress.n_worse = progress.step, 0
-        # 4. Report.
-        costs = {"minutes": record["minutes"], "peak_mib": peak_memory_mib(device)}
-        self._report.add(progress.step, "valid", evaluation.to_dict() | costs)
-        columns = (self._pairs.sources, self._pairs.references, evaluation.translations)
-        self._report.add_samples(progress.step, self._pick_samples(*columns))
-        first = self._pairs.sources[0], self._pairs.references[0]
-        if first[0].strip():
-            self._report.add_attention(progress.step, translator.attend(*first, split=False))
-        log.info(
-            "step %d  validation: loss %.4f  BLEU %.2f  chrF %.2f%s  (%s)",
-            progress.step,
-            evaluation.dev_loss,
-            evaluation.scores.bleu,
-            evaluation.scores.chrf,
-            "" if not is_best else "  best so far" if progress.step else "  pretrained model",
-            evaluation.scores.bleu_signature,
-        )
-
-    def _average(self, model: Transformer, progress: Progress) -> Transformer:
-        """Take a snapshot; return a copy of the model with the mean of the last ones' weights."""
-        n_snapshots = self._run_config.average_last
-        if n_snapshots == 1 or progress.step == 0:  # no step of this run to average
-            return with_weights(model, copy_weights(model))
-        progress.snapshots[progress.step] = copy_weights(model)
-        for step in list(progress.snapshots)[:-n_snapshots]:
-            del progress.snapshots[step]
-        return with_weights(model, average(progress.snapshots.values()))
-
-    def _save(self, name: KeptModel, stored: StoredModel, record: Mapping[str, Any]) -> None:
-        facts = facts_of_run(
-            self._folder, record, name=self._folder.name, config=stored.model.config, weights=name
-        )
-        stored = dataclasses.replace(stored, card=write_card(facts))
-        notes = {VALIDATION_FILE: json.dumps(dict(record), indent=2) + "\n"}
-        with reporting_full_disk(self._folder / name):
-            save_model(self._folder / name, stored, notes=notes)
-
-    def _pick_samples(self, *columns: Sequence[str]) -> list[tuple[str, ...]]:
-        """Return evenly spaced rows of the columns."""
-        rows, n_samples = list(zip(*columns, strict=True)), self._run_config.n_samples
-        return rows[:: max(1, len(rows) // max(1, n_samples))][:n_samples]
+def quality(scores: Mapping[str, Any]) -> tuple[bool, float]:
+    """Return the key by which validations are compared, from BLEU and chrF."""
+    is_useful = scores["bleu"] >= USEFUL_BLEU
+    return is_useful, scores["bleu" if is_useful else "chrf"]
