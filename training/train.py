@@ -138,9 +138,8 @@ def _begin(
     group.run_on_rank0(lambda: write_status(folder, "preparing"))
     start: Pretrained | None = None
     if recipe.run.pretrained:
-        run_config = recipe.run
         start = group.run_on_rank0(
-            lambda: load_pretrained(run_config.pretrained, run_config.pretrained_part)
+            lambda: load_pretrained(recipe.run.pretrained, recipe.run.pretrained_part)
         )
         log.info("starting from %s", describe_pretrained(start.record()))
         recipe = load_recipe(path, overrides, inherited=start.settings(recipe))

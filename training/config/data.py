@@ -10,10 +10,7 @@ from hubnmt.schema import FromDict, above_zero, at_least, collecting, require, w
 
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
 """Suffixes of tables, which hold both sides; other files are text and come in pairs."""
-AUGMENTATION = (
-    *("drop_final_mark", "lowercase_src"),
-    *("vary_names", "protect_spans", "protect_names"),
-)
+AUGMENTATION = ("drop_final_mark", "lowercase_src", "vary_names", "protect_spans", "protect_names")
 """Shares of the pairs that are changed; their order is part of the cache key."""
 MAIN = "main"
 """Name of the corpus defined by `train` or `dataset`."""

@@ -19,7 +19,7 @@ from hubnmt.text.tokenizer import MIN_VOCAB_SIZE
 from training.config.data import CorpusConfig, DataConfig
 from training.config.run import CardConfig, OptimizerConfig, RunConfig
 
-FROM_TOKENIZER = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
+SET_BY_RUN = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
 """Fields of `ModelConfig` that are determined by the run and must not be set in a recipe."""
 FREE_OF_PRETRAINED = ("dropout", "attention_dropout", "ff_dropout", "max_src_tokens")
 """Fields of `ModelConfig` that may differ from those of the pretrained model."""
@@ -200,7 +200,7 @@ def _model_problems(
     model: dict[str, Any], tokenizer: TokenizerConfig | None, *, is_complete: bool
 ) -> list[str]:
     """Check the architecture; if a pretrained model is to complete it, names and types only."""
-    forbidden = [name for name in (*FROM_TOKENIZER, "src_lang", "tgt_lang") if name in model]
+    forbidden = [name for name in (*SET_BY_RUN, "src_lang", "tgt_lang") if name in model]
     problems = [f"[model] {name} is determined by the run; remove it" for name in forbidden]
     rest = {key: value for key, value in model.items() if key not in forbidden}
     tokenizer = tokenizer or TokenizerConfig()

@@ -156,8 +156,8 @@ class Stepper:
         # 3. Clip the gradients; the norm is that before.
         grad_norm = torch.nn.utils.clip_grad_norm_(self.parameters, self._clip_norm)
         # 4. Update the weights at this step's learning rate, and zero the gradients.
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+        for options in self.optimizer.param_groups:
+            options["lr"] = lr
         self.optimizer.step()
         self.optimizer.zero_grad()
         return torch.stack([total / n_tokens, grad_norm, *sums.float()])

@@ -40,7 +40,9 @@ def evaluate_best(trainer: Trainer) -> None:
         return
     log.info(
         "best validation BLEU %.2f  chrF %.2f at step %d; peak memory %.0f MiB",
-        *(record["bleu"], record["chrf"], record["step"]),
+        record["bleu"],
+        record["chrf"],
+        record["step"],
         peak_memory_mib(trainer.group.device),
     )
     # 1. Measure.
@@ -80,8 +82,7 @@ def _log_next_commands(trainer: Trainer, record: dict[str, Any], failure: str) -
             "lower optimizer.lr, more steps or more pairs"
         )
     else:
-        dest = Path("models") / folder.name
-        words = ["python", "-m", "training.finish", str(folder), str(dest)]
+        words = ["python", "-m", "training.finish", str(folder), str(Path("models", folder.name))]
         log.info("to publish it as it is:\n  %s", push_command(folder / "best", name=folder.name))
         log.info("to tune beam size and length penalty first (minutes):\n  %s", shlex.join(words))
 
@@ -119,7 +120,10 @@ def add_measured(
         scores = score_corpus(found, held_out.references, bootstrap=True)
         log.info(
             "%s: BLEU %.2f  chrF %.2f  (%s)",
-            *(test.name, scores.bleu, scores.chrf, scores.bleu_signature),
+            test.name,
+            scores.bleu,
+            scores.chrf,
+            scores.bleu_signature,
         )
         dataset = test.dataset or next(iter(facts.datasets), "local")
         results.append(

@@ -13,7 +13,7 @@ from hubnmt.config import ModelConfig
 from hubnmt.hub.client import parse_reference
 from hubnmt.text.tokenizer import Tokenizers
 from hubnmt.translator import Translator
-from training.config.recipe import FROM_TOKENIZER, Recipe, Tables
+from training.config.recipe import SET_BY_RUN, Recipe, Tables
 from training.run.checkpoint import Weights
 
 _OF_ENCODER = (
@@ -42,7 +42,7 @@ class Pretrained:
 
         The alignment head is not among them: it was chosen on other data.
         """
-        own = (*FROM_TOKENIZER, "src_lang", "tgt_lang")
+        own = (*SET_BY_RUN, "src_lang", "tgt_lang")
         model = {key: value for key, value in self.config.to_dict().items() if key not in own}
         if self.part == "encoder":
             model = {key: model[key] for key in _OF_ENCODER}
