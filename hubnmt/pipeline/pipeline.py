@@ -127,7 +127,7 @@ class Pipeline:
         guard: bool,
         max_batch_tokens: int,
     ) -> Generator[list[int], None, list[Translation]]:
-        """Take steps 3 and 4 of `translate`: search again where something is wrong, and join."""
+        """Take steps 3 and 4 of `translate`: search where something is wrong, join and check."""
         # 3. Search again for sentences that are degenerate or lost names.
         if guard:
             sentences = [sentence for draft in drafts for sentence in draft.sentences]
@@ -251,7 +251,7 @@ def _make_candidate(draft: Draft, choice: Choice) -> Candidate:
     n_tokens = sum(len(hypothesis.ids) + 1 for hypothesis in choice)
     log_prob = sum(hypothesis.log_prob for hypothesis in choice)
     return Candidate(
-        text="".join(words + part.space for part, words in _fill(draft, choice)),
+        text="".join(text + part.space for part, text in _fill(draft, choice)),
         score=sum(hypothesis.score for hypothesis in choice) / max(len(choice), 1),
         tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in choice),
         token_probability=math.exp(min(log_prob / max(n_tokens, 1), 0.0)),
@@ -269,10 +269,10 @@ def _fill(draft: Draft, choice: Choice) -> list[tuple[Part, str]]:
 def _link(draft: Draft, choice: Choice) -> Iterator[SentencePair]:
     """Yield the character spans of each translated part in source and translation."""
     position = 0
-    for part, words in _fill(draft, choice):
+    for part, text in _fill(draft, choice):
         if part.ids:
-            yield SentencePair(part.span, (position, position + len(words)))
-        position += len(words) + len(part.space)
+            yield SentencePair(part.span, (position, position + len(text)))
+        position += len(text) + len(part.space)
 
 
 def _list_warnings(draft: Draft) -> tuple[str, ...]:

@@ -164,20 +164,20 @@ def segment_text(
     n_long = n_clauses = n_lowered = position = 0
     # 1. Split into lines or sentences.
     segments = _split_lines(text, language, split=split, protected=tokenizer.has_placeholders)
-    for words, space in _copied_as_space(segments, tokenizer) if separate_copied else segments:
+    for sentence, space in _copied_as_space(segments, tokenizer) if separate_copied else segments:
         # 2. Encode each, in clauses if it is too long.
-        encoded = _encode(words, tokenizer, lower_capitals=lower_capitals)
+        encoded = _encode(sentence, tokenizer, lower_capitals=lower_capitals)
         n_lowered += encoded.is_lowered
-        clauses = [(words, space, encoded)]
+        clauses = [(sentence, space, encoded)]
         if len(encoded.ids) >= max_src_tokens:
             lower = encoded.is_lowered
             encode = functools.partial(_encode, tokenizer=tokenizer, is_lowered=lower)
             clauses = _split_long(
-                words, space, encode, language=language, max_src_tokens=max_src_tokens
+                sentence, space, encode, language=language, max_src_tokens=max_src_tokens
             )
             n_long, n_clauses = n_long + 1, n_clauses + len(clauses)
-        for stretch, space_after, (ids, protected, _) in clauses:
-            end = position + len(stretch)
+        for clause, space_after, (ids, protected, _) in clauses:
+            end = position + len(clause)
             parts.append(Part(ids, space_after, (position, end), protected))
             position = end + len(space_after)
     # 3. Collect the warnings.
@@ -194,22 +194,51 @@ def segment_text(
     return SegmentedText(tuple(parts), tuple(warnings))
 
 
-def encode_whole(text: str, tokenizer: Tokenizer) -> Part:
-    """Encode a source as one part, with its casing normalised."""
-    ids, protected, _ = _encode(text, tokenizer)
-    return Part(ids, "", (0, len(text)), protected)
+def _split_lines(text: str, language: str, *, split: bool, protected: bool) -> Iterator[Segment]:
+    """Split into lines or sentences; leading white space is a segment with an empty text."""
+    for full_line in text.splitlines(keepends=True):
+        lead = full_line[: len(full_line) - len(full_line.lstrip())]
+        if lead:
+            yield Segment("", lead)
+        line = full_line[len(lead) :].rstrip()
+        tail = full_line[len(lead) + len(line) :]
+        sentences = split_sentences(line, language) if split else [Segment(line, "")]
+        if protected:
+            sentences = _rejoin(line, sentences)
+        if line:
+            yield from sentences[:-1]
+            yield Segment(sentences[-1].text, sentences[-1].space + tail)
 
 
-def _is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
-    """Return whether a protected text is all caps and the vocabulary does not cover that form.
+def _rejoin(line: str, sentences: Sequence[Segment]) -> list[Segment]:
+    """Undo splits within a protected span, such as code with white space."""
+    spans = [match.span() for match in PROTECTED.finditer(line)]
+    inside = {place for start, end in spans for place in range(start + 1, end)}
+    joined: list[Segment] = []
+    position = 0
+    for sentence in sentences:
+        if position in inside:
+            before = joined.pop()
+            joined.append(Segment(before.text + before.space + sentence.text, sentence.space))
+        else:
+            joined.append(sentence)
+        position += len(sentence.text) + len(sentence.space)
+    return joined
 
-    Corpora contain few all-caps sentences: "WO BIST DU" becomes single letters, which the model
-    mistranslates, whereas lower-case text is common.
-    """
-    if not text.replace("ß", "").isupper():  # "GROß": few keyboards have a capital ß
-        return False
-    n_capital, n_small = (len(tokenizer.encode(each)) for each in (text, text.lower()))
-    return n_capital >= CAPITALS_RATIO * n_small
+
+def _copied_as_space(segments: Iterable[Segment], tokenizer: Tokenizer) -> Iterator[Segment]:
+    """Move emoji at the ends of a segment, and segments of protected spans, into white space."""
+    for sentence, space in segments:
+        if tokenizer.has_placeholders and is_only_spans(sentence):
+            yield Segment("", sentence + space)
+            continue
+        front, rest, after = split_off_emoji(sentence)
+        if front:
+            yield Segment("", front)
+        if rest or not front:
+            yield Segment(rest, after + space)
+        elif space:
+            yield Segment("", space)
 
 
 class _Encoded(NamedTuple):
@@ -236,6 +265,42 @@ def _encode(
     return _Encoded(ids, protected, is_lowered)
 
 
+def _is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
+    """Return whether a protected text is all caps and the vocabulary does not cover that form.
+
+    Corpora contain few all-caps sentences: "WO BIST DU" becomes single letters, which the model
+    mistranslates, whereas lower-case text is common.
+    """
+    if not text.replace("ß", "").isupper():  # "GROß": few keyboards have a capital ß
+        return False
+    n_capital, n_small = (len(tokenizer.encode(each)) for each in (text, text.lower()))
+    return n_capital >= CAPITALS_RATIO * n_small
+
+
+def _split_long(
+    sentence: str,
+    space: str,
+    encode: Callable[[str], _Encoded],
+    *,
+    language: str,
+    max_src_tokens: int,
+) -> list[tuple[str, str, _Encoded]]:
+    """Split an over-long segment into sentences, and those into clauses where needed."""
+    stack = list(reversed(split_sentences(sentence, language)))
+    stack[0] = Segment(stack[0].text, stack[0].space + space)
+    clauses = []
+    while stack:
+        clause, after = stack.pop()
+        encoded = encode(clause)
+        halves = halve(clause) if len(encoded.ids) >= max_src_tokens else None
+        if halves is None:
+            clauses.append((clause, after, encoded))
+        else:
+            left, between, right = halves
+            stack += [Segment(right, after), Segment(left, between)]
+    return clauses
+
+
 def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
     """Return whether most characters, except white space, are split into single bytes."""
     n_known = n_unknown = 0
@@ -247,72 +312,7 @@ def _is_mostly_unknown(ids: Iterable[int], tokenizer: Tokenizer) -> bool:
     return n_unknown > n_known
 
 
-def _split_lines(text: str, language: str, *, split: bool, protected: bool) -> Iterator[Segment]:
-    """Split into lines or sentences; leading white space is a segment with an empty text."""
-    for line in text.splitlines(keepends=True):
-        lead = line[: len(line) - len(line.lstrip())]
-        if lead:
-            yield Segment("", lead)
-        body = line[len(lead) :].rstrip()
-        tail = line[len(lead) + len(body) :]
-        sentences = split_sentences(body, language) if split else [Segment(body, "")]
-        if protected:
-            sentences = _rejoin(body, sentences)
-        if body:
-            yield from sentences[:-1]
-            yield Segment(sentences[-1].text, sentences[-1].space + tail)
-
-
-def _rejoin(line: str, sentences: Sequence[Segment]) -> list[Segment]:
-    """Undo splits within a protected span, such as code with white space."""
-    spans = [match.span() for match in PROTECTED.finditer(line)]
-    inside = {place for start, end in spans for place in range(start + 1, end)}
-    joined: list[Segment] = []
-    position = 0
-    for sentence in sentences:
-        if position in inside:
-            before = joined.pop()
-            joined.append(Segment(before.text + before.space + sentence.text, sentence.space))
-        else:
-            joined.append(sentence)
-        position += len(sentence.text) + len(sentence.space)
-    return joined
-
-
-def _copied_as_space(segments: Iterable[Segment], tokenizer: Tokenizer) -> Iterator[Segment]:
-    """Move emoji at the ends of a segment, and segments of protected spans, into white space."""
-    for words, space in segments:
-        if tokenizer.has_placeholders and is_only_spans(words):
-            yield Segment("", words + space)
-            continue
-        front, core, after = split_off_emoji(words)
-        if front:
-            yield Segment("", front)
-        if core or not front:
-            yield Segment(core, after + space)
-        elif space:
-            yield Segment("", space)
-
-
-def _split_long(
-    words: str,
-    space: str,
-    encode: Callable[[str], _Encoded],
-    *,
-    language: str,
-    max_src_tokens: int,
-) -> list[tuple[str, str, _Encoded]]:
-    """Split an over-long segment into sentences, and those into clauses where needed."""
-    stack = list(reversed(split_sentences(words, language)))
-    stack[0] = Segment(stack[0].text, stack[0].space + space)
-    clauses = []
-    while stack:
-        stretch, after = stack.pop()
-        encoded = encode(stretch)
-        halves = halve(stretch) if len(encoded.ids) >= max_src_tokens else None
-        if halves is None:
-            clauses.append((stretch, after, encoded))
-        else:
-            left, between, right = halves
-            stack += [Segment(right, after), Segment(left, between)]
-    return clauses
+def encode_whole(text: str, tokenizer: Tokenizer) -> Part:
+    """Encode a source as one part, with its casing normalised."""
+    ids, protected, _ = _encode(text, tokenizer)
+    return Part(ids, "", (0, len(text)), protected)
