@@ -138,7 +138,7 @@ def segment_text(
     max_src_tokens: int,
     split: bool = True,
     separate_copied: bool = True,
-    lower_capitals: bool = True,
+    is_lowered: bool | None = None,
 ) -> SegmentedText:
     """Segment a text into parts that fit the model, with their casing normalised.
 
@@ -154,7 +154,7 @@ def segment_text(
             too long for the model.
         separate_copied: treat emoji around a sentence, and sentences that consist of protected
             spans, as white space; not with a prefix, which may contain or omit them.
-        lower_capitals: lower-case all-caps sentences, see `_is_all_caps`; not for targets.
+        is_lowered: whether sentences are lower-cased, False for targets; None decides for each.
 
     Raises:
         InputError: if the text is not a string, is not valid Unicode, or is too long.
@@ -166,12 +166,11 @@ def segment_text(
     segments = _split_lines(text, language, split=split, protected=tokenizer.has_placeholders)
     for sentence, space in _copied_as_space(segments, tokenizer) if separate_copied else segments:
         # 2. Encode each, in clauses if it is too long.
-        encoded = _encode(sentence, tokenizer, lower_capitals=lower_capitals)
+        encoded = _encode(sentence, tokenizer, is_lowered=is_lowered)
         n_lowered += encoded.is_lowered
         clauses = [(sentence, space, encoded)]
         if len(encoded.ids) >= max_src_tokens:
-            lower = encoded.is_lowered
-            encode = functools.partial(_encode, tokenizer=tokenizer, is_lowered=lower)
+            encode = functools.partial(_encode, tokenizer=tokenizer, is_lowered=encoded.is_lowered)
             clauses = _split_long(
                 sentence, space, encode, language=language, max_src_tokens=max_src_tokens
             )
@@ -247,12 +246,10 @@ class _Encoded(NamedTuple):
     is_lowered: bool
 
 
-def _encode(
-    text: str, tokenizer: Tokenizer, *, lower_capitals: bool = True, is_lowered: bool | None = None
-) -> _Encoded:
-    """Encode a segment with placeholders for its spans; lower-case it if it is all caps.
+def _encode(text: str, tokenizer: Tokenizer, *, is_lowered: bool | None = None) -> _Encoded:
+    """Encode a segment with placeholders for its spans, in lower case if `is_lowered`.
 
-    `is_lowered` decides in place of `_is_all_caps`.
+    None decides by the text, see `_is_all_caps`.
     """
     protected: tuple[str, ...] = ()
     if tokenizer.has_placeholders:
@@ -260,7 +257,7 @@ def _encode(
         protected = choose_spans(text)
         text = protect(text, protected)
     if is_lowered is None:
-        is_lowered = lower_capitals and _is_all_caps(text, tokenizer)
+        is_lowered = _is_all_caps(text, tokenizer)
     ids = tokenizer.encode(single_spaced(text.lower() if is_lowered else text))
     return _Encoded(ids, protected, is_lowered)
 

@@ -100,7 +100,7 @@ def pair_sentences(
         language=config.tgt_lang,
         max_src_tokens=MAX_TEXT_CHARS,
         split=split,
-        lower_capitals=False,
+        is_lowered=False,
     ).translatable
     texts = [single_spaced(tgt[slice(*each.span)]) for each in tgt_parts]
     if len(parts) == len(texts) > 1:

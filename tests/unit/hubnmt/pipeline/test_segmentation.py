@@ -161,8 +161,6 @@ def test_capitals_are_told_and_only_of_a_source(quiet_tokenizer: Tokenizer) -> N
     ]
     (warning,) = segmented.warnings
     assert warning.startswith("2 sentence(s) in capitals")
-    whole = segment_text(
-        text, quiet_tokenizer, language="de", max_src_tokens=200, lower_capitals=False
-    )
+    whole = segment_text(text, quiet_tokenizer, language="de", max_src_tokens=200, is_lowered=False)
     assert join(whole, quiet_tokenizer) == text
     assert not whole.warnings
