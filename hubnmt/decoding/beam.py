@@ -85,7 +85,7 @@ def beam_search(
     Returns:
         a search that returns the hypotheses of each sentence, best first.
     """
-    beams = [_Beam(row, cap, bos_id) for row, cap in enumerate(max_tgt_tokens.tolist())]
+    beams = [_Beam(index, cap, bos_id) for index, cap in enumerate(max_tgt_tokens.tolist())]
     live = list(beams)
     newest = max_tgt_tokens.new_full((len(live), 1), bos_id)  # (B', w); w is 1, then W
     tokens = newest.new_empty(len(live), 1, 0)  # (B', w, t), kept up to date only with a constraint
@@ -116,7 +116,7 @@ def beam_search(
             step.keep(rows)
         # 4. Let the state of the step follow the beam.
         # Narrower than W while fewer continuations are possible: a forced prefix is decoded once.
-        width = max(len(beam.newest) for beam in live)
+        width = max(len(beam.live) for beam in live)
         kept = [beam.pad(width) for beam in live]
         parents = newest.new_tensor([[made.parent for made in row] for row in kept])  # (B', w)
         newest = newest.new_tensor([[made.token for made in row] for row in kept])  # (B', w)
@@ -136,12 +136,12 @@ class _Beam:
         """Index in the input batch."""
         self.cap = cap
         """Maximum target length, eos not counted."""
-        self.newest = [Continuation(0, bos_id, 0.0, 0.0, "kept")]
-        """The newest tokens of the unfinished hypotheses, best first."""
+        self.live = [Continuation(0, bos_id, 0.0, 0.0, "kept")]
+        """The unfinished hypotheses, by their newest tokens, best first."""
         self.finished: list[Hypothesis] = []
         """Finished hypotheses, best first."""
-        self._steps: list[list[Continuation]] = []
-        """What `newest` was after each step."""
+        self._history: list[list[Continuation]] = []
+        """What `live` was after each step."""
 
     def advance(self, continuations: list[Continuation], length_penalty: float) -> None:
         """Finish the hypotheses that end; those that are kept are the next beam."""
@@ -153,21 +153,21 @@ class _Beam:
                 ids = [made.token for made in path[:-1]]
                 hypothesis = Hypothesis(ids, sum(log_probs), score, log_probs)
                 bisect.insort(self.finished, hypothesis, key=lambda each: -each.score)
-        self.newest = [made for made in continuations if made.status == "kept"]
-        self._steps.append(self.newest)
+        self.live = [made for made in continuations if made.status == "kept"]
+        self._history.append(self.live)
 
     def pad(self, width: int) -> list[Continuation]:
         """Pad the beam with copies of total -inf; return the newest token of each hypothesis."""
-        n_missing = width - len(self.newest)
-        self.newest += [self.newest[0]._replace(total=-math.inf)] * n_missing
-        return self.newest
+        n_missing = width - len(self.live)
+        self.live += [self.live[0]._replace(total=-math.inf)] * n_missing
+        return self.live
 
-    def trace(self, number: int) -> list[Continuation]:
+    def trace(self, index: int) -> list[Continuation]:
         """Return the tokens of a hypothesis, without bos."""
         path = []
-        for step in reversed(self._steps):
-            path.append(step[number])
-            number = step[number].parent
+        for live in reversed(self._history):
+            path.append(live[index])
+            index = live[index].parent
         return path[::-1]
 
     def is_done(self, beam_size: int, n_best: int, length_penalty: float) -> bool:
@@ -177,10 +177,10 @@ class _Beam:
         The normalized score is highest at the maximum length for a positive penalty, otherwise at
         the minimum length; both include eos.
         """
-        if len(self.finished) >= beam_size or not self.newest:
+        if len(self.finished) >= beam_size or not self.live:
             return True
-        n_tokens = 1 + (self.cap if length_penalty > 0 else len(self._steps))
-        reachable = normalize_length(self.newest[0].total, n_tokens, length_penalty)
+        n_tokens = 1 + (self.cap if length_penalty > 0 else len(self._history))
+        reachable = normalize_length(self.live[0].total, n_tokens, length_penalty)
         return len(self.finished) >= n_best and reachable <= self.finished[n_best - 1].score
 
 
@@ -196,10 +196,10 @@ def _rank(
     """Yield the possible ones of the 2W best continuations of each of B' sentences, best first.
 
     Takes the log-probabilities (B', w, V) before and after constraints. Those that are dropped are
-    of interest for display only.
+    of interest for display only. All are ranked before the first is yielded.
     """
     vocab_size = log_probs.shape[2]
-    sums = log_probs.new_tensor([[made.total for made in beam.newest] for beam in live])  # (B', w)
+    sums = log_probs.new_tensor([[made.total for made in beam.live] for beam in live])  # (B', w)
     n_candidates = min(2 * beam_size, log_probs[0].numel())
     totals, indices = best_continuations(sums, allowed, n_candidates)  # (B', C) each
     chosen = log_probs.flatten(1).gather(1, indices)  # (B', C)
@@ -207,13 +207,13 @@ def _rank(
     for row in zip(*columns, strict=True):
         continuations: list[Continuation] = []
         n_kept = 0
-        for number, (parent, token, log_prob, total) in enumerate(zip(*row, strict=True)):
-            if total == -math.inf or (n_kept == beam_size <= number and not with_dropped):
+        for rank, (parent, token, log_prob, total) in enumerate(zip(*row, strict=True)):
+            if total == -math.inf or (n_kept == beam_size <= rank and not with_dropped):
                 break
             status: Status = "dropped"
             if token != eos_id and n_kept < beam_size:
                 status, n_kept = "kept", n_kept + 1
-            elif token == eos_id and number < beam_size:
+            elif token == eos_id and rank < beam_size:
                 status = "finished"
             continuations.append(Continuation(parent, token, log_prob, total, status))
         check_finite(row[3][:1])

@@ -97,7 +97,7 @@ def generate(
         yield [token for token in targets[live[0]][0].tokens if token != eos_id]
         # 1. Score all continuations, and forbid some.
         log_probs = step(newest)  # (B', w, V)
-        must_end = [n_generated >= caps[row] for row in live]
+        must_end = [n_generated >= caps[index] for index in live]
         allowed = constrain(
             log_probs, tokens, live, constraint=constraint, must_end=must_end, eos_id=eos_id
         )
@@ -108,14 +108,14 @@ def generate(
         if n_generated == 0:
             step.reorder(torch.zeros_like(newest))
             targets = [[_Target([], []) for _ in range(width)] for _ in caps]
-        for row, ids, values in zip(live, newest.tolist(), chosen.tolist(), strict=True):
+        for index, ids, values in zip(live, newest.tolist(), chosen.tolist(), strict=True):
             check_finite(values)
-            for target, token, log_prob in zip(targets[row], ids, values, strict=True):
+            for target, token, log_prob in zip(targets[index], ids, values, strict=True):
                 if target.tokens[-1:] != [eos_id]:
                     target.tokens.append(token)
                     target.log_probs.append(log_prob)
         # 3. Remove finished sentences from the batch.
-        ended = [all(target.tokens[-1] == eos_id for target in targets[row]) for row in live]
+        ended = [all(target.tokens[-1] == eos_id for target in targets[index]) for index in live]
         if constraint is not None:
             tokens = torch.cat((tokens.expand(-1, width, -1), newest[:, :, None]), dim=2)
         if any(ended):

@@ -116,8 +116,8 @@ def compaction_indices(done: Sequence[bool]) -> list[int]:
     the end, because moving a sentence copies its cache.
     """
     n_left = len(done) - sum(done)
-    movers = (number for number in range(n_left, len(done)) if not done[number])
-    return [next(movers) if done[number] else number for number in range(n_left)]
+    movers = (index for index in range(n_left, len(done)) if not done[index])
+    return [next(movers) if done[index] else index for index in range(n_left)]
 
 
 def constrain(

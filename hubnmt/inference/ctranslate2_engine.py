@@ -63,7 +63,7 @@ class CTranslate2Engine:
         budget = max(1, max_batch_tokens // decoding.beam_size)
         supported = [index for index, row in enumerate(rows) if 0 < len(row) < N_POSITIONS]
         for group in group_by_length([len(rows[index]) + 1 for index in supported], budget):
-            batch = [supported[place] for place in group]
+            batch = [supported[index] for index in group]
             results = yield from self._search_batch([rows[index] for index in batch], decoding)
             for index, hypotheses in zip(batch, results, strict=True):
                 found[index] = hypotheses

@@ -60,7 +60,8 @@ class TorchEngine:
         width = decoding.n_best if decoding.sample else decoding.beam_size
         budget = max(1, max_batch_tokens // width)
         for batch in self._group(rows, budget):
-            results = yield from self._search_batch([rows[n] for n in batch], decoding, prefix)
+            sources = [rows[index] for index in batch]
+            results = yield from self._search_batch(sources, decoding, prefix)
             if not all(results):
                 raise ModelFolderError(NOT_FINITE)
             for index, hypotheses in zip(batch, results, strict=True):
@@ -77,7 +78,7 @@ class TorchEngine:
         for kind in (False, True):
             chosen = [index for index, has in enumerate(has_placeholders) if has is kind]
             for group in group_by_length([len(rows[index]) + 1 for index in chosen], budget):
-                yield [chosen[place] for place in group]
+                yield [chosen[index] for index in group]
 
     def observe_beam(
         self, row: Sequence[int], decoding: DecodingConfig, observe: BeamObserver

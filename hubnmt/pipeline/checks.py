@@ -176,12 +176,12 @@ def _spelled_numbers(text: str, language: str) -> set[int]:
 def _unsure_words(translation: Translation) -> set[str]:
     """Return the words of a translation whose mean token probability is below `UNSURE`."""
     shown = [" " if token == "<eos>" else token for token in translation.tgt_tokens]
-    numbers = [number for number, token in enumerate(shown) for _ in token]  # of each character
+    indices = [index for index, token in enumerate(shown) for _ in token]  # of each character
     log_probs = translation.tgt_log_probs
     return {
         match.group()
         for match in WORD.finditer("".join(shown))
-        if mean_probability([log_probs[n] for n in set(numbers[match.start() : match.end()])])
+        if mean_probability([log_probs[n] for n in set(indices[match.start() : match.end()])])
         < UNSURE
     }
 

@@ -87,17 +87,17 @@ class Pipeline:
             given, prefix = distribute_prefix(prefix, segmented, language=self._config.tgt_lang)
         # 2. Give each sentence its translation, the rest of the prefix, or neither.
         parts, sentences, pairs = list(segmented.parts), [], []
-        places = [place for place, part in enumerate(parts) if part.ids]
-        for number, place in enumerate(places):
-            part, beginning = parts[place], ""
-            if number < len(given):
-                beginning, space = given[number]
+        indices = [index for index, part in enumerate(parts) if part.ids]
+        for sentence_index, part_index in enumerate(indices):
+            part, beginning = parts[part_index], ""
+            if sentence_index < len(given):
+                beginning, space = given[sentence_index]
                 part, ids = match_part(part._replace(space=space), beginning, self._tokenizers)
                 pairs.append((part.ids, ids))
-            elif number == len(given) and prefix:
+            elif sentence_index == len(given) and prefix:
                 beginning = prefix
                 part = unprotect_for_prefix(part, prefix, self._tokenizers)
-            parts[place] = part
+            parts[part_index] = part
             bound = self._tokenizers.with_spans(part.protected)
             sentences.append(Sentence(part=part, tokenizers=bound, prefix=beginning))
         # 3. Score the given translations.

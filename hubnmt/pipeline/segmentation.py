@@ -212,7 +212,7 @@ def _split_lines(text: str, language: str, *, split: bool, protected: bool) -> I
 def _rejoin(line: str, sentences: Sequence[Segment]) -> list[Segment]:
     """Undo splits within a protected span, such as code with white space."""
     spans = [match.span() for match in PROTECTED.finditer(line)]
-    inside = {place for start, end in spans for place in range(start + 1, end)}
+    inside = {position for start, end in spans for position in range(start + 1, end)}
     joined: list[Segment] = []
     position = 0
     for sentence in sentences:
