@@ -80,13 +80,13 @@ def test_a_recipe_explains_itself_and_takes_a_step_with_local_files_and_no_netwo
     name: str, repo: Path, tmp_path: Path
 ) -> None:
     """With few pieces, small batches and one layer on each side: the rest is the recipe's."""
-    config = load(name)
-    assert config.run.name == name
+    recipe = load(name)
+    assert recipe.run.name == name
     # As a run folder stores it, so that a run goes on without the file.
-    assert load_recipe(json.loads(json.dumps(config.to_dict()))) == config
+    assert load_recipe(json.loads(json.dumps(recipe.to_dict()))) == recipe
     assert (FOLDER / f"{name}.toml").read_text(encoding="utf-8").startswith("# ")
-    assert all((config.card.title, config.card.data, config.card.data_license, config.card.limits))
-    config = load(
+    assert all((recipe.card.title, recipe.card.data, recipe.card.data_license, recipe.card.limits))
+    recipe = load(
         name,
         *local_files(name, repo, tmp_path),
         f"run.folder={tmp_path}",
@@ -98,9 +98,9 @@ def test_a_recipe_explains_itself_and_takes_a_step_with_local_files_and_no_netwo
         "model.n_encoder_layers=1",
         "model.n_decoder_layers=1",
     )
-    run_data = prepare_data(config, None)
+    run_data = prepare_data(recipe, None)
     assert min(run_data.train.counts) > 0
-    run = Trainer(config, tmp_path, run_data, ProcessGroup(torch.device("cpu")))
+    run = Trainer(recipe, tmp_path, run_data, ProcessGroup(torch.device("cpu")))
     before = run.model.output_proj.weight.detach().clone()
     numbers = run.stepper.run(run.loader.take(1).batches, lr=1e-3)
     outcome = run.stepper.read(numbers, step=1)

@@ -38,10 +38,10 @@ def make_run(farm_recipe: Path, farm_options: FarmOptions, tmp_path: Path) -> Ma
     def make(*more: str) -> Trainer:
         nothing = [f"model.{name}=0.0" for name in ("dropout", "attention_dropout", "ff_dropout")]
         options = farm_options(tmp_path, *nothing, "optimizer.grad_clip_norm=0.0", *more)
-        config = load_recipe(farm_recipe, options)
-        run_data, group = prepare_data(config, None), ProcessGroup(torch.device("cpu"))
+        recipe = load_recipe(farm_recipe, options)
+        run_data, group = prepare_data(recipe, None), ProcessGroup(torch.device("cpu"))
         run_data.save(tmp_path)
-        record_start(tmp_path, config, overrides=[], device=group.device)
-        return Trainer(config, tmp_path, run_data, group)
+        record_start(tmp_path, recipe, overrides=[], device=group.device)
+        return Trainer(recipe, tmp_path, run_data, group)
 
     return make

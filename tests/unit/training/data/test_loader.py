@@ -28,9 +28,9 @@ def make_loader(
     few = ["optimizer.batch_tokens=120", "optimizer.accumulate=1"]
 
     def make(*more: str, rank: int = 0, size: int = 1) -> Loader:
-        config = load_recipe(farm_recipe, farm_options(folder, *few, *more))
+        recipe = load_recipe(farm_recipe, farm_options(folder, *few, *more))
         group = ProcessGroup(torch.device("cpu"), rank=rank, size=size)
-        return Loader(config, prepare_data(config, None), group)
+        return Loader(recipe, prepare_data(recipe, None), group)
 
     return make
 
