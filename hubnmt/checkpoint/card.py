@@ -80,7 +80,9 @@ def write_card(facts: CardFacts) -> str:
     sections = {
         "Scores": _scores(facts.results),
         "Data": [
-            *(facts.data, facts.data_license, facts.cleaning),
+            facts.data,
+            facts.data_license,
+            facts.cleaning,
             start and f"{earlier} {start}.",
         ],
         "Training": ["\n".join(recorded), _fence("toml", facts.recipe)],

@@ -46,8 +46,11 @@ FLOAT_DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat
 INT8, SCALE_SUFFIX, MAX_LEVEL = "I8", ".scale", 127
 
 INITIALIZERS = {
-    *(nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
-    *(Tensor.normal_, Tensor.uniform_),
+    nn.init.normal_,
+    nn.init.uniform_,
+    nn.init.kaiming_uniform_,
+    Tensor.normal_,
+    Tensor.uniform_,
 }
 """Functions that draw initial values."""
 

@@ -16,10 +16,28 @@ PIECE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+|\s+")
 CLAUSE_BORDER = re.compile(r"(?<=[,;:.!?\u0964\u3001\u3002])\s+")
 
 ORDINAL_LANGUAGES = frozenset(
-    {
-        *("bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lb", "lt", "lv"),
-        *("nb", "nn", "no", "sk", "sl", "sr", "tr"),
-    }
+    [
+        "bs",
+        "cs",
+        "da",
+        "de",
+        "et",
+        "fi",
+        "fo",
+        "hr",
+        "hu",
+        "is",
+        "lb",
+        "lt",
+        "lv",
+        "nb",
+        "nn",
+        "no",
+        "sk",
+        "sl",
+        "sr",
+        "tr",
+    ]
 )
 """Languages that write "3." for "third"."""
 ORDINAL_END = re.compile(r"(?:^|\s)\d{1,3}\.$")

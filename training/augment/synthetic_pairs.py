@@ -35,8 +35,18 @@ from training.data.augmentation import make_name, protect_pair
 from training.data.sources import TextPair, read_lines
 
 LOCALES: Final = (
-    *("de_DE", "en_US", "en_GB", "fr_FR", "tr_TR", "pl_PL"),
-    *("es_ES", "it_IT", "en_IN", "nl_NL", "sv_SE", "hr_HR"),
+    "de_DE",
+    "en_US",
+    "en_GB",
+    "fr_FR",
+    "tr_TR",
+    "pl_PL",
+    "es_ES",
+    "it_IT",
+    "en_IN",
+    "nl_NL",
+    "sv_SE",
+    "hr_HR",
 )
 """Locales of `faker` for first names, surnames and cities."""
 FIRM_LOCALES: Final = ("de_DE", "en_US", "fr_FR", "it_IT")

@@ -25,8 +25,29 @@ _INSIDE: Final = re.compile(r"[^\W_],? $")
 _SHORTEST_NAME: Final = 3
 _YEAR_DIGITS: Final = 4
 _ONSETS: Final = [
-    *("", "b", "br", "d", "f", "g", "h", "j", "k", "kl", "l", "m"),
-    *("n", "p", "r", "s", "sch", "st", "t", "tr", "v", "w", "z"),
+    "",
+    "b",
+    "br",
+    "d",
+    "f",
+    "g",
+    "h",
+    "j",
+    "k",
+    "kl",
+    "l",
+    "m",
+    "n",
+    "p",
+    "r",
+    "s",
+    "sch",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "w",
+    "z",
 ]
 _VOWELS: Final = ["a", "e", "i", "o", "u", "a", "e", "i", "o", "ie", "ei", "au"]
 _CODAS: Final = ["", "", "", "", "", "l", "m", "n", "r", "s", "t", "ck"]

@@ -119,8 +119,11 @@ def fit_batches(recipe: Recipe, run_data: RunData, stepper: Stepper) -> int:
     n_passes = n_steps * group.size * optimizer.accumulate / len(loader.plan(1))
     log.info(
         "plan: about %s steps of up to %s tokens, %.1f passes over the data%s; small data needs %d",
-        *(f"{n_steps:,}", f"{batch_tokens:,}", n_passes),
-        *(f", in {minutes:g} minutes" if minutes else "", FEW_PASSES),
+        f"{n_steps:,}",
+        f"{batch_tokens:,}",
+        n_passes,
+        f", in {minutes:g} minutes" if minutes else "",
+        FEW_PASSES,
     )
     return batch_tokens
 

@@ -17,7 +17,12 @@ from training.config.recipe import SET_BY_RUN, Recipe, Tables
 from training.run.checkpoint import Weights
 
 _OF_ENCODER = (
-    *("d_model", "n_heads", "d_ff", "norm_order", "activation", "n_encoder_layers"),
+    "d_model",
+    "n_heads",
+    "d_ff",
+    "norm_order",
+    "activation",
+    "n_encoder_layers",
     "share_embeddings",
 )
 """Fields of `ModelConfig` that follow from the encoder of another model."""

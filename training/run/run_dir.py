@@ -37,8 +37,15 @@ STATUS_FILE = "status.json"
 KeptModel = Literal["best", "last"]
 FREE_ON_RESUME = {
     "run": {
-        *("folder", "max_steps", "max_minutes", "patience", "device"),
-        *("dtype", "n_threads", "log_every", "save_every"),
+        "folder",
+        "max_steps",
+        "max_minutes",
+        "patience",
+        "device",
+        "dtype",
+        "n_threads",
+        "log_every",
+        "save_every",
     },
     "data": {"cache"},
 }

@@ -225,7 +225,10 @@ class Trainer:
         log.info(
             "step %d  loss %.4f  lr %.2e  grad norm %.2f  %.0f tokens/s  %s, %s left",
             progress.step,
-            *(values[name] for name in ("loss", "lr", "grad_norm", "tokens_per_s")),
+            values["loss"],
+            values["lr"],
+            values["grad_norm"],
+            values["tokens_per_s"],
             tqdm.format_interval(progress.seconds),
             tqdm.format_interval(self._budget.seconds_left()),
         )
