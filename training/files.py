@@ -10,7 +10,7 @@ from hubnmt.errors import ModelFolderError
 
 
 @contextlib.contextmanager
-def reporting_full_disk(path: Path) -> Iterator[None]:
+def reporting_write_errors(path: Path) -> Iterator[None]:
     """Raise a failed write of the block as a `ModelFolderError` in one line."""
     try:
         yield
@@ -32,7 +32,7 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Replace a file atomically and durably: write a draft, flush, and rename it."""
     draft = path.with_name(f".{path.name}.draft")
     try:
-        with reporting_full_disk(path):
+        with reporting_write_errors(path):
             path.parent.mkdir(exist_ok=True)
             with draft.open("wb") as file:
                 write(file)

@@ -28,7 +28,7 @@ from hubnmt.text.languages import NAMES, detect_languages
 from hubnmt.text.metrics import score_corpus
 from training.command import make_parser, run_command
 from training.config.data import MAIN, TABLE_SUFFIXES, DataConfig, suffix_of
-from training.data.cleaning import N_EXAMPLES, CleaningReport, HeldOut, comparable
+from training.data.cleaning import N_EXAMPLES, CleaningReport, HeldOutSentences, comparable
 from training.data.corpora import read_clean
 from training.data.sources import TextPair, flatten, open_library, read_sources
 from training.suggest import PARTS, suggest
@@ -87,7 +87,7 @@ def split_pairs(pairs: Sequence[TextPair]) -> tuple[list[TextPair], list[TextPai
     by_source = sorted(pairs, key=_source_key)
     while n_valid > 1 and _source_key(by_source[n_valid - 1]) == _source_key(by_source[n_valid]):
         n_valid -= 1
-    held_out = HeldOut()
+    held_out = HeldOutSentences()
     held_out.update(valid := by_source[:n_valid])
     return [pair for pair in pairs if not held_out.shares_a_side(*pair)], valid
 

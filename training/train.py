@@ -101,6 +101,8 @@ def run(
             group.run_on_rank0(lambda: write_status(folder, "training"))
             with _stop_gracefully(trainer, command):
                 trainer.train()
+                # A signal during the last validation may reach one process only.
+                trainer.is_interrupted = any(group.gather(trainer.is_interrupted))
             # 3. Evaluate the best model.
             if not trainer.is_interrupted:
                 group.run_on_rank0(lambda: evaluate_best(trainer))
@@ -224,11 +226,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_rank0 = os.environ.get("RANK", "0") == "0"
     set_up_log(is_rank0=is_rank0)
     bound_shape_caches()
-    given = vars(parse_arguments(arguments))
+    options = vars(parse_arguments(arguments))
+    turn = options.pop("wait")
 
     def work() -> None:
-        with lock_turn(given.pop("wait")):
-            run(**given)
+        with lock_turn(turn if is_rank0 else None):  # once for all processes
+            run(**options)
 
     def report(message: str) -> None:
         if is_rank0:

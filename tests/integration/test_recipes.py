@@ -102,8 +102,8 @@ def test_a_recipe_explains_itself_and_takes_a_step_with_local_files_and_no_netwo
     assert min(run_data.train.counts) > 0
     run = Trainer(recipe, tmp_path, run_data, ProcessGroup(torch.device("cpu")))
     before = run.model.output_proj.weight.detach().clone()
-    numbers = run.stepper.run(run.loader.take(1).batches, lr=1e-3)
-    outcome = run.stepper.read(numbers, step=1)
+    numbers = run.stepper.start_step(run.loader.take(1).batches, lr=1e-3)
+    outcome = run.stepper.finish_step(numbers, step=1)
     assert 1 < outcome.loss < 40
     assert 0 < outcome.grad_norm < float("inf")
     assert outcome.n_tokens > 0

@@ -21,7 +21,7 @@ from training.config.run import CardConfig, OptimizerConfig, RunConfig
 
 SET_BY_RUN = ("src_vocab_size", "tgt_vocab_size", "alignment_head", "alignment_shift")
 """Fields of `ModelConfig` that are determined by the run and must not be set in a recipe."""
-FREE_OF_PRETRAINED = ("dropout", "attention_dropout", "ff_dropout", "max_src_tokens")
+MAY_DIFFER_FROM_PRETRAINED = ("dropout", "attention_dropout", "ff_dropout", "max_src_tokens")
 """Fields of `ModelConfig` that may differ from those of the pretrained model."""
 REMOVED: Mapping[str, Mapping[str, Any]] = {
     "optimizer": {
@@ -160,9 +160,11 @@ def inherit(tables: dict[str, Any], inherited: Tables) -> list[str]:
         if not isinstance(given, Mapping):
             continue  # reported by `parse_recipe`
         for key, value in values.items():
-            if key not in FREE_OF_PRETRAINED and given.get(key, value) != value:
+            if key not in MAY_DIFFER_FROM_PRETRAINED and given.get(key, value) != value:
                 differences.append(f"{name}.{key} = {given[key]!r} and not {value!r}")
-        fixed = {key: value for key, value in values.items() if key not in FREE_OF_PRETRAINED}
+        fixed = {
+            key: value for key, value in values.items() if key not in MAY_DIFFER_FROM_PRETRAINED
+        }
         tables[name] = {**values, **given, **fixed}
     if not differences:
         return []
@@ -231,7 +233,7 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
     section, dot, key = target.strip().partition(".")
     if not (equals and dot and key):
         raise ConfigError(f"--set {override}: must have the form section.key=value")
-    cls = {**SECTIONS, "model": ModelConfig}.get(section)
+    cls = {**SECTIONS, "model": ModelConfig, "decoding": DecodingConfig}.get(section)
     match = CORPUS_KEY.fullmatch(key) if section == "data" else None
     if match:
         cls, key = CorpusConfig, match["key"]
@@ -246,7 +248,7 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
     if text.strip() == "null" and type(None) in options:
         value = None
     elif typing.get_origin(hints.get(key)) is tuple and not text.strip().startswith("["):
-        value = [_bare(part.strip()) for part in text.split(",") if part.strip()]
+        value = [part.strip().strip("\"'") for part in text.split(",") if part.strip()]
     elif str in options and typing.get_origin(hints.get(key)) is not tuple:
         value = text.strip().strip("\"'")
     else:

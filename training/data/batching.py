@@ -85,7 +85,7 @@ class Batch(NamedTuple):
     """(B, T) decoder input."""
     labels: Tensor
     """(N,) the N non-pad tokens of tgt_out, row by row."""
-    places: Tensor
+    label_positions: Tensor
     """(N,) int64, indices of the labels among the B * T positions; a boolean mask would synchronise
     the GPU in every step."""
 
@@ -100,7 +100,7 @@ class Batch(NamedTuple):
 
     def pick(self, hidden: Tensor) -> Tensor:
         """Return the hidden states at the labels: (B, T, D) to (N, D)."""
-        return hidden.flatten(0, 1).index_select(0, self.places)
+        return hidden.flatten(0, 1).index_select(0, self.label_positions)
 
 
 Plan = list[Tensor]
@@ -144,7 +144,7 @@ def plan_epoch(
     *,
     batch_tokens: int,
     seed: int,
-    n_together: int = 1,
+    batches_per_step: int = 1,
     is_largest_first: bool = False,
 ) -> Plan:
     """Group all pairs into batches of similar lengths, then shuffle the batches.
@@ -156,32 +156,32 @@ def plan_epoch(
         lengths: (N, 2) tokens of both sides, without bos and eos.
         batch_tokens: padded tokens on the longer side; a longer pair is a batch of its own.
         seed: of the shuffling.
-        n_together: the number of batches is made a multiple of this by halving the fullest ones.
-        is_largest_first: begin with the `n_together` batches that need the most memory.
+        batches_per_step: the number of batches is made a multiple of this by halving the fullest.
+        is_largest_first: begin with the `batches_per_step` batches that need the most memory.
 
     Returns:
-        batches of pair indices, each pair exactly once; their number is no multiple of `n_together`
-        only if there are too few pairs.
+        batches of pair indices, each pair exactly once; their number is no multiple of
+        `batches_per_step` only if there are too few pairs.
     """
     generator = torch.Generator().manual_seed(seed)
     shuffled = torch.randperm(len(lengths), generator=generator)
     sides = lengths[shuffled].long() + 1  # (N, 2), eos or bos included
-    order = torch.argsort(sides[:, 1] * 2**31 + sides[:, 0], stable=True)
+    order = torch.argsort(sides[:, 1] * 2**31 + sides[:, 0], stable=True)  # target, then source
     longest = sides[order].amax(1)  # (N,)
-    bounds = _halve_until(_cut(longest, batch_tokens), n_together)
-    turn = torch.randperm(len(bounds), generator=generator).tolist()
+    bounds = _halve_until(_split_by_budget(longest, batch_tokens), batches_per_step)
+    batch_order = torch.randperm(len(bounds), generator=generator).tolist()
     if is_largest_first:
         sizes = [
             int(sides[order[start:end]].amax(0).sum()) * (end - start) for start, end in bounds
         ]
-        largest = sorted(turn, key=sizes.__getitem__, reverse=True)[:n_together]
-        turn = largest + [number for number in turn if number not in set(largest)]
+        largest = sorted(batch_order, key=sizes.__getitem__, reverse=True)[:batches_per_step]
+        batch_order = largest + [number for number in batch_order if number not in largest]
     rows = shuffled[order]
-    return [rows[start:end] for start, end in (bounds[number] for number in turn)]
+    return [rows[start:end] for start, end in (bounds[number] for number in batch_order)]
 
 
-def _cut(longest: Tensor, batch_tokens: int) -> list[tuple[int, int]]:
-    """Split sorted lengths (N,) into spans within the token budget."""
+def _split_by_budget(longest: Tensor, batch_tokens: int) -> list[tuple[int, int]]:
+    """Split lengths (N,), about sorted, into spans whose padded tokens are within the budget."""
     bounds, start = [], 0
     while start < len(longest):
         most = max(1, batch_tokens // int(longest[start]))
@@ -217,11 +217,13 @@ def collate(pairs: Sequence[Pair], tokenizers: Tokenizers) -> Batch:
 
 def collate_rows(src: Rows, tgt: Rows, tokenizers: Tokenizers) -> Batch:
     """Pad a batch given by the rows of each side, and select its labels."""
-    sources = batch_sources(src, **_ends(tokenizers.src))
-    targets = batch_targets(tgt, bos_id=tokenizers.tgt.bos_id, **_ends(tokenizers.tgt))
-    places = (~targets.tgt_pad_mask).flatten().nonzero()[:, 0]  # (N,)
-    return Batch(sources, targets.tgt_in, targets.tgt_out.flatten()[places], places)
+    sources = batch_sources(src, **_pad_and_eos(tokenizers.src))
+    targets = batch_targets(tgt, bos_id=tokenizers.tgt.bos_id, **_pad_and_eos(tokenizers.tgt))
+    label_positions = (~targets.tgt_pad_mask).flatten().nonzero()[:, 0]  # (N,)
+    return Batch(
+        sources, targets.tgt_in, targets.tgt_out.flatten()[label_positions], label_positions
+    )
 
 
-def _ends(tokenizer: Tokenizer) -> dict[str, int]:
+def _pad_and_eos(tokenizer: Tokenizer) -> dict[str, int]:
     return {"pad_id": tokenizer.pad_id, "eos_id": tokenizer.eos_id}

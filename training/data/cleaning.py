@@ -116,7 +116,7 @@ class CleaningReport:
         }
 
 
-class HeldOut:
+class HeldOutSentences:
     """Held-out sentences, compared ignoring case, spaces and punctuation."""
 
     def __init__(self) -> None:

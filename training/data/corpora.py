@@ -15,7 +15,7 @@ from training.data.cleaning import (
     DUPLICATE,
     INVALID,
     CleaningReport,
-    HeldOut,
+    HeldOutSentences,
     fingerprint_pair,
     tidy,
     why_drop,
@@ -101,7 +101,7 @@ def read_clean(
     Texts contain no tabs and no line breaks. To find duplicates, a fingerprint of each pair is kept
     in memory, about 70 bytes.
     """
-    held_out = HeldOut()
+    held_out = HeldOutSentences()
     if config.drop_held_out:
         held_out.update(valid)
         for test in read_tests(config):

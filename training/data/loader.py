@@ -63,11 +63,11 @@ class Loader:
         self._group = group
         self._settings = recipe.optimizer
         self._seed = recipe.run.seed
-        self._n_together = group.size * recipe.optimizer.accumulate
-        self._weights = [source.weight for source in recipe.data.training_corpora().values()]
+        self._batches_per_step = group.size * recipe.optimizer.accumulate
+        self._corpus_weights = [source.weight for source in recipe.data.training_corpora().values()]
         rate, sides = recipe.data.bpe_dropout, recipe.data.bpe_dropout_sides
         self._max_tokens = recipe.data.max_tokens
-        self._droppers = [
+        self._bpe_dropouts = [
             BpeDropout(tokenizer, rate) if rate and sides in ("both", side) else None
             for side, tokenizer in zip(("src", "tgt"), run_data.tokenizers, strict=True)
         ]
@@ -97,9 +97,9 @@ class Loader:
         first = self._group.rank + skip * self._group.size
         for number in range(first, len(plan), self._group.size):
             rows = plan[number]
-            if any(self._droppers):
+            if any(self._bpe_dropouts):
                 rng = random.Random(mix_seed(self._seed, epoch, 2, number))
-                pairs = [self._drop(run_data.train[row], rng) for row in rows.tolist()]
+                pairs = [self._resegment(run_data.train[row], rng) for row in rows.tolist()]
                 yield collate(pairs, run_data.tokenizers)
             else:
                 yield collate_rows(*run_data.train.gather(rows), run_data.tokenizers)
@@ -107,29 +107,29 @@ class Loader:
     def plan(self, epoch: int) -> Plan:
         """Plan an epoch for all processes; the first epoch begins with the largest batches."""
         rows = draw_rows(
-            self._run_data.train.counts, self._weights, seed=mix_seed(self._seed, epoch, 0)
+            self._run_data.train.counts, self._corpus_weights, seed=mix_seed(self._seed, epoch, 0)
         )
         plan = plan_epoch(
             self._run_data.train.lengths[rows],
             batch_tokens=self._settings.batch_tokens,
             seed=mix_seed(self._seed, epoch, 1),
-            n_together=self._n_together,
+            batches_per_step=self._batches_per_step,
             is_largest_first=epoch == 0,
         )
         if not len(plan) or len(plan) % self._group.size:
             raise ConfigError(
-                f"an epoch of {len(rows)} pairs is too small for {self._n_together} batches per "
-                "step; lower optimizer.accumulate, raise the weights, or start fewer processes"
+                f"an epoch of {len(rows)} pairs is too small for {self._batches_per_step} batches "
+                "per step; lower optimizer.accumulate, raise the weights, or start fewer processes"
             )
         return [rows[batch] for batch in plan]
 
-    def _drop(self, pair: Pair, rng: random.Random) -> Pair:
+    def _resegment(self, pair: Pair, rng: random.Random) -> Pair:
         """Apply BPE-dropout to a pair; a side that would become too long is left unchanged."""
-        src, tgt = (
-            ids if dropper is None or len(split := dropper(ids, rng)) > self._max_tokens else split
-            for ids, dropper in zip(pair, self._droppers, strict=True)
-        )
-        return src, tgt
+        sides: list[Sequence[int]] = []
+        for ids, bpe_dropout in zip(pair, self._bpe_dropouts, strict=True):
+            split = ids if bpe_dropout is None else bpe_dropout(ids, rng)
+            sides.append(split if len(split) <= self._max_tokens else ids)
+        return sides[0], sides[1]
 
 
 class BpeDropout:

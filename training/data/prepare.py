@@ -26,7 +26,7 @@ from training.data.batching import PairDataset, write_pairs
 from training.data.cleaning import CleaningReport, is_broken
 from training.data.corpora import content_key, read_clean, read_tests, read_valid
 from training.data.sources import TextPair
-from training.files import reporting_full_disk
+from training.files import reporting_write_errors
 
 log = logging.getLogger("training")
 
@@ -54,7 +54,7 @@ class RunData:
         Raises:
             ModelFolderError: if the disk is full.
         """
-        with reporting_full_disk(run_folder):
+        with reporting_write_errors(run_folder):
             self.tokenizers.save(run_folder)
             report = self.cleaning.to_dict() | {"content": self.content_key}
             write_json(run_folder / REPORT_FILE, report)

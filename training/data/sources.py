@@ -53,7 +53,10 @@ def _read_pairs(corpus: CorpusConfig, columns: Sequence[str]) -> Iterator[TextPa
                     "src_column and tgt_column to two of them"
                 )
             n_rows += 1
-            if corpus.where_column and str(fields[corpus.where_column]) not in corpus.where_values:
+            if (
+                corpus.where_column
+                and str(fields.get(corpus.where_column)) not in corpus.where_values
+            ):
                 continue
             n_wanted += 1
             src, tgt = (str(fields.get(name) or "") for name in columns[:2])

@@ -111,19 +111,19 @@ class Stepper:
             model.parameters(), config.lr, BETAS, weight_decay=0.0, fused=True
         )
         self.batch_loss = BatchLoss(model, config.label_smoothing)
-        self._synced_loss: nn.Module = self.batch_loss
+        self._loss_module: nn.Module = self.batch_loss
         self._clip_norm = config.grad_clip_norm or math.inf
 
     @contextlib.contextmanager
-    def connected(self) -> Iterator[None]:
+    def exchanging_gradients(self) -> Iterator[None]:
         """Exchange gradients between the processes; afterwards nothing refers to their group."""
-        self._synced_loss = self.group.wrap(self.batch_loss)
+        self._loss_module = self.group.wrap(self.batch_loss)
         try:
             yield
         finally:
-            self._synced_loss = self.batch_loss
+            self._loss_module = self.batch_loss
 
-    def run(
+    def start_step(
         self,
         batches: Sequence[Batch],
         *,
@@ -150,7 +150,7 @@ class Stepper:
         total = torch.zeros((), device=self.group.device)
         for number, batch in enumerate(batches, 1):
             is_last = number == len(batches)
-            with self.group.exchange_if(is_last, self._synced_loss):
+            with self.group.exchange_if(is_last, self._loss_module):
                 total += self._accumulate(batch, n_tokens)
         self.group.sum(total)
         # 3. Clip the gradients; the norm is that before.
@@ -170,7 +170,7 @@ class Stepper:
         if self.group.device.type == "cuda":
             torch.cuda.synchronize(self.group.device)
 
-    def read(self, stats: Tensor, *, step: int) -> StepStats:
+    def finish_step(self, stats: Tensor, *, step: int) -> StepStats:
         """Wait for a step and return its statistics.
 
         Raises:
@@ -187,7 +187,7 @@ class Stepper:
         """Add the gradients of one batch; return its summed loss."""
         is_mixed = self.dtype is not torch.float32
         with torch.autocast(self.group.device.type, self.dtype, enabled=is_mixed):
-            loss: Tensor = self._synced_loss(batch)
+            loss: Tensor = self._loss_module(batch)
         # The gradients are averaged over the processes, but their sum is wanted.
         (loss * self.group.size / n_tokens).backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss.detach()

@@ -58,7 +58,7 @@ class Progress:
 
 def random_states() -> dict[str, Any]:
     """Return the states of this process's random generators."""
-    on_gpu = torch.cuda.is_available()
+    on_gpu = bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]  # torch's own
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state() if on_gpu else None,

@@ -52,11 +52,10 @@ def evaluate_best(trainer: Trainer) -> None:
     texts = decode_pairs(translator, pairs, translator.decoding)
     facts = facts_of_run(folder, record, name=folder.name, config=stored.model.config)
     try:
-        tests = read_tests(data)
+        facts = add_measured(facts, translator, pairs, texts, read_tests(data))
     except HubNMTError as error:
         log.warning("no test scores: %s", error)
-        tests = []
-    facts = add_measured(facts, translator, pairs, texts, tests)
+        facts = add_measured(facts, translator, pairs, texts, [])
     # 2. Compare with translations that need no model; copies may be the task.
     failure = explain_failure(record, trainer.run_data.valid, with_copies=data.drop_copies)
     # 3. Write the card and the record of the run.

@@ -23,7 +23,7 @@ from hubnmt.checkpoint.files import (
     read_json,
 )
 from hubnmt.config import ModelConfig
-from training.files import replace_text, reporting_full_disk
+from training.files import replace_text, reporting_write_errors
 from training.run.finetune import describe_pretrained
 from training.run.run_dir import KeptModel
 
@@ -56,7 +56,7 @@ class RunReport:
         self._board_folder = folder / "tensorboard"
         self._rewind(step)
         if SummaryWriter is not None:
-            with reporting_full_disk(self._board_folder):
+            with reporting_write_errors(self._board_folder):
                 self._board = SummaryWriter(str(self._board_folder), purge_step=step + 1)
         else:
             log.warning("tensorboard is not installed; metrics are in metrics.jsonl only")
@@ -67,7 +67,7 @@ class RunReport:
         record = {"step": step, "kind": kind, "time": round(time.time(), 1), **finite}
         _append(self._metrics, json.dumps(record) + "\n")
         if self._board is not None:
-            with reporting_full_disk(self._board_folder):
+            with reporting_write_errors(self._board_folder):
                 for name, value in values.items():
                     if isinstance(value, (int, float)):
                         self._board.add_scalar(f"{kind}/{name}", value, step)
@@ -80,7 +80,7 @@ class RunReport:
         text = "\n".join(table)
         _append(self._samples, f"{title}\n## Step {step:,}\n\n{text}\n")
         if self._board is not None:
-            with reporting_full_disk(self._board_folder):
+            with reporting_write_errors(self._board_folder):
                 self._board.add_text("samples", text, step)
 
     def add_attention(self, step: int, found: Attention) -> None:
@@ -105,12 +105,12 @@ class RunReport:
     def close(self) -> None:
         """Close TensorBoard."""
         if self._board is not None:
-            with reporting_full_disk(self._board_folder):
+            with reporting_write_errors(self._board_folder):
                 self._board.close()
 
 
 def _append(path: Path, text: str) -> None:
-    with reporting_full_disk(path), path.open("a", encoding="utf-8") as file:
+    with reporting_write_errors(path), path.open("a", encoding="utf-8") as file:
         file.write(text)
 
 
@@ -147,7 +147,7 @@ def copy_records(run_dir: Path, model_folder: Path) -> None:
     files = sorted((run_dir / "tensorboard").glob("*tfevents*"))
     if files and sum(file.stat().st_size for file in files) <= MAX_BOARD_MIB * 2**20:
         target = model_folder / BOARD
-        with reporting_full_disk(target):
+        with reporting_write_errors(target):
             target.parent.mkdir(exist_ok=True)
             # Event files are sequences of records, so they can be joined.
             target.write_bytes(b"".join(file.read_bytes() for file in files))

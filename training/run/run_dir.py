@@ -27,7 +27,7 @@ from hubnmt.checkpoint.files import METRICS, SAMPLES, read_json
 from hubnmt.errors import ConfigError, ModelFolderError
 from hubnmt.inference.dtypes import resolve_training_dtype
 from training.config.recipe import Recipe, load_recipe
-from training.files import replace_text, reporting_full_disk
+from training.files import replace_text, reporting_write_errors
 from training.run.checkpoint import STATE_FILE
 
 log = logging.getLogger("training")
@@ -35,7 +35,7 @@ log = logging.getLogger("training")
 LOCK_FILE = ".lock"
 STATUS_FILE = "status.json"
 KeptModel = Literal["best", "last"]
-FREE_ON_RESUME = {
+MAY_CHANGE_ON_RESUME = {
     "run": {
         "folder",
         "max_steps",
@@ -91,7 +91,7 @@ def resolve_recipe(
     differences = [
         f"{section}.{key} was {old[section].get(key)!r}, is {new[section].get(key)!r}"
         for section in new
-        for key in sorted({*new[section], *old[section]} - FREE_ON_RESUME.get(section, set()))
+        for key in sorted({*new[section], *old[section]} - MAY_CHANGE_ON_RESUME.get(section, set()))
         if new[section].get(key) != old[section].get(key)
     ]
     if differences:
@@ -132,7 +132,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     On a file system without locks, such as some mounted buckets, this does nothing.
     """
     lock = FileLock(folder / LOCK_FILE, blocking=False)
-    with reporting_full_disk(folder):
+    with reporting_write_errors(folder):
         try:
             lock.acquire()
         except Timeout:

@@ -92,7 +92,8 @@ class Trainer:
         self._budget = Budget(self.recipe.run, self.progress)
         bar = progress_bar("training", initial=first_step, unit="step", disable=not group.is_rank0)
         try:
-            with self.stepper.connected(), bar, logging_redirect_tqdm():
+            reporting = reporting_out_of_memory(self.recipe.optimizer, group)
+            with self.stepper.exchanging_gradients(), bar, logging_redirect_tqdm(), reporting:
                 # 1. Validate the pretrained model, the baseline and the first model in `best/`.
                 # Save first: a killed run with metrics or `best/` but no state is lost.
                 self._save()
@@ -100,8 +101,7 @@ class Trainer:
                     self._validate()
                     self._save()
                 # 2. Take steps until the budget is used up, and save the state.
-                with reporting_out_of_memory(self.recipe.optimizer, group):
-                    self._loop(bar)
+                self._loop(bar)
                 self._save()
                 if self.progress.step == first_step and not self.is_interrupted:
                     log.info(
@@ -165,27 +165,29 @@ class Trainer:
         progress, run_config, group = self.progress, self.recipe.run, self.group
         n_batches = self.recipe.optimizer.accumulate
         is_stopping, throughput = group.run_on_rank0(self._wants_stop), Throughput()
-        drawn = self.loader.take(n_batches)
+        batches = self.loader.take(n_batches)
         while not (is_stopping or self._is_done()):
             # 1. Update the weights by the next batches.
-            used = self._budget.used(progress.step + 0.5)  # the middle of the step
-            lr = rate_at(progress.step + 1, self.recipe.optimizer, share=used)
-            result = self.stepper.run(
-                drawn.batches,
+            share = self._budget.share_used(progress.step + 0.5)  # the middle of the step
+            lr = rate_at(progress.step + 1, self.recipe.optimizer, share=share)
+            result = self.stepper.start_step(
+                batches.batches,
                 lr=lr,
                 wants_stop=self._wants_stop(),
-                time_share=self._budget.time_expected() if group.is_rank0 else 0.0,
+                time_share=self._budget.next_time_share() if group.is_rank0 else 0.0,
             )
             # 2. Make the batches after them, while a GPU still works, and wait for its result.
             upcoming = self.loader.take(n_batches)
-            stats = self.stepper.read(result, step=progress.step + 1)
-            self._advance(stats, drawn.after)
-            drawn = upcoming
+            stats = self.stepper.finish_step(result, step=progress.step + 1)
+            self._advance(stats, batches.after)
+            batches = upcoming
             # One process need not wait for the exchange.
             is_stopping = stats.wants_stop or (group.size == 1 and self._wants_stop())
             # 3. Report.
             throughput.add(stats.loss, stats.n_tokens)
-            bar.total = max(progress.step, round(progress.step / self._budget.used(progress.step)))
+            bar.total = max(
+                progress.step, round(progress.step / self._budget.share_used(progress.step))
+            )
             bar.update()
             if progress.step % run_config.log_every == 0:
                 self._log({**throughput.to_dict(), "lr": lr, "grad_norm": stats.grad_norm}, bar)
@@ -201,7 +203,7 @@ class Trainer:
                 self._save()
 
     def _wants_stop(self) -> bool:
-        return self.is_interrupted or (self.group.is_rank0 and self._budget.time_used() >= 1)
+        return self.is_interrupted or (self.group.is_rank0 and self._budget.time_share_used() >= 1)
 
     def _is_done(self) -> bool:
         run_config, progress = self.recipe.run, self.progress

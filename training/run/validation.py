@@ -32,7 +32,7 @@ from training.config.recipe import Recipe
 from training.data.batching import Pair, collate, measure_lengths, plan_epoch
 from training.data.prepare import RunData
 from training.data.sources import TextPair
-from training.files import reporting_full_disk
+from training.files import reporting_write_errors
 from training.optim.loss import projected_cross_entropy
 from training.run.checkpoint import Progress, average, copy_weights, with_weights
 from training.run.report import RunReport, facts_of_run, peak_memory_mib
@@ -146,7 +146,7 @@ class Validator:
         )
         stored = dataclasses.replace(stored, card=write_card(facts))
         notes = {VALIDATION_FILE: json.dumps(dict(record), indent=2) + "\n"}
-        with reporting_full_disk(self._folder / name):
+        with reporting_write_errors(self._folder / name):
             save_model(self._folder / name, stored, notes=notes)
 
     def _pick_samples(self, *columns: Sequence[str]) -> list[tuple[str, ...]]:

@@ -69,16 +69,13 @@ def launch(farm_recipe: Path, farm_options: FarmOptions, repo: Path, tmp_path: P
         script = tmp_path / "train_and_count.py"
         script.write_text(TRAIN_AND_COUNT, encoding="utf-8")
         torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        command = [*torchrun, str(script), str(farm_recipe), *sets, *extra]
+        wait = ["--wait", str(tmp_path / "one-at-a-time.lock")]
+        command = [*torchrun, str(script), str(farm_recipe), *sets, *wait, *extra]
         return subprocess.Popen(
             [sys.executable, "-m", *command],
             cwd=repo,
-            env={
-                **os.environ,
-                "OMP_NUM_THREADS": "1",
-                "CUDA_VISIBLE_DEVICES": "",
-                "PYTHONPATH": str(repo),
-            },
+            env=os.environ
+            | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(repo)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,6 +1,7 @@
 """Finishing: what is stored is what was measured, and the card says no more than that."""
 
 import copy
+import dataclasses
 import json
 import logging
 import shutil
@@ -141,10 +142,14 @@ def test_a_model_that_has_learned_nothing_is_not_offered(
 ) -> None:
     ended = copy.copy(farm_run)
     ended.folder = Path(shutil.copytree(farm_run.folder, tmp_path / "farm"))
+    (tmp_path / "long.tsv").write_text("de\ten\n" + 999 * "a " + "\tb\n", encoding="utf-8")
+    data = dataclasses.replace(ended.recipe.data, test=(str(tmp_path / "long.tsv"),))
+    ended.recipe = dataclasses.replace(ended.recipe, data=data)
     with caplog.at_level(logging.INFO, logger="training"):
         evaluate_best(ended)
     assert "This model has learned nothing yet: on the validation set it has BLEU" in caplog.text
     assert "training.train --resume" in caplog.text
+    assert "no test scores: " in caplog.text
     assert "hubnmt push" not in caplog.text
     card = load_model(ended.folder / "best").card
     assert "## Limits\n\nThis model has learned nothing yet" in card

@@ -40,6 +40,7 @@ def override(*overrides: str) -> Recipe:
         ("data.train=a.de,b.en", "data", "train", ("a.de", "b.en")),
         ('data.train=["a,b.de", "c.en"]', "data", "train", ("a,b.de", "c.en")),
         ("data.train=", "data", "train", ()),
+        ('data.train=2016,"a.en"', "data", "train", ("2016", "a.en")),
         ("card.title=Grüße, a = b", "card", "title", "Grüße, a = b"),
     ],
 )

@@ -38,7 +38,7 @@ def test_labels_are_the_targets_shifted_by_one(tiny_tokenizer: Tokenizer) -> Non
         [bos, pad, pad, pad, pad],
     ]
     assert batch.labels.tolist() == [5, 6, eos, 7, 8, 9, 10, eos, eos]
-    assert batch.places.tolist() == [0, 1, 2, 5, 6, 7, 8, 9, 10]
+    assert batch.label_positions.tolist() == [0, 1, 2, 5, 6, 7, 8, 9, 10]
 
 
 @pytest.mark.gpu

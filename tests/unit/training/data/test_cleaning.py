@@ -3,7 +3,7 @@
 import pytest
 
 from training.config.data import DataConfig
-from training.data.cleaning import HeldOut, tidy, why_drop
+from training.data.cleaning import HeldOutSentences, tidy, why_drop
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_pair_stays_or_has_a_reason(src: str, tgt: str, reason: str | None) ->
     "pair", [("Ein Hund rennt", "A dog runs"), ("ein hund rennt!", "x"), ("x", "A dog RUNS.")]
 )
 def test_a_pair_that_shares_a_side_with_the_held_out_ones_goes(pair: tuple[str, str]) -> None:
-    held_out = HeldOut()
+    held_out = HeldOutSentences()
     held_out.update([("Ein Hund rennt.", "A dog runs.")])
     assert held_out.shares_a_side(*pair)
     assert not held_out.shares_a_side("Eine Katze rennt", "A cat runs")

@@ -90,6 +90,8 @@ def test_a_filter_takes_rows_with_its_values_and_must_find_some(tmp_path: Path) 
     assert read(name, where_column="source", where_values=("x", "z")) == [PAIRS[0], PAIRS[2]]
     with pytest.raises(InputError, match="none of 3 rows has source = z; correct where_values"):
         read(name, where_column="source", where_values=("z",))
+    (name,) = write(tmp_path, b_jsonl=b'{"de": "a", "en": "b", "source": "x"}\n{"de": "c"}\n')
+    assert read(name, where_column="source", where_values=("x",)) == [("a", "b")]
 
 
 @pytest.mark.parametrize(

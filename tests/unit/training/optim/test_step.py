@@ -21,7 +21,7 @@ def collect(current: Trainer, rows: list[int]) -> Batch:
 
 def take(current: Trainer, *batches: list[int], lr: float = 0.01) -> StepStats:
     made = [collect(current, rows) for rows in batches]
-    return current.stepper.read(current.stepper.run(made, lr=lr), step=1)
+    return current.stepper.finish_step(current.stepper.start_step(made, lr=lr), step=1)
 
 
 def gradients_of(current: Trainer, *batches: list[int]) -> list[Tensor]:
@@ -54,7 +54,7 @@ def test_the_loss_is_divided_by_the_real_tokens_of_the_step(make_run: MakeRun) -
     batch = collect(current, [0, 1, 2])
     logits = current.model(batch.src.src_ids, batch.tgt_in, batch.src.src_pad_mask)
     labels = torch.full(batch.tgt_in.shape, -100)
-    labels.view(-1)[batch.places] = batch.labels
+    labels.view(-1)[batch.label_positions] = batch.labels
     expected = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
     outcome = take(current, [0, 1, 2])
     assert outcome.loss == pytest.approx(expected.item(), rel=1e-5)
