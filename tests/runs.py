@@ -66,7 +66,7 @@ def differing(
 
 def stop_at(step_number: int, patch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C in the middle of a step."""
-    run = Stepper.run
+    run = Stepper.start_step
     calls = 0
 
     def run_and_stop(self: Stepper, batches: Sequence[Batch], **options: Any) -> Tensor:
@@ -76,7 +76,7 @@ def stop_at(step_number: int, patch: pytest.MonkeyPatch) -> None:
             signal.raise_signal(signal.SIGINT)
         return run(self, batches, **options)
 
-    patch.setattr(Stepper, "run", run_and_stop)
+    patch.setattr(Stepper, "start_step", run_and_stop)
 
 
 def break_at(step_number: int, patch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import io
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,8 @@ def run_command(
         exit status: 0 success, 1 loss or gradient not finite, 2 invalid request, 130 interrupted.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    # Terminated as by Ctrl-C, a command removes its temporary files.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         work()
     except (HubNMTError, OSError) as error:
@@ -46,6 +49,8 @@ def run_command(
     except KeyboardInterrupt:
         report(f"interrupted; {interrupted}")
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return 0
 
 

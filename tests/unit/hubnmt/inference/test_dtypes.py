@@ -5,13 +5,7 @@ import torch
 
 from hubnmt import Translator
 from hubnmt.errors import ConfigError
-from hubnmt.inference.dtypes import (
-    AUTO,
-    WIDE,
-    check_dtype,
-    resolve_dtype,
-    resolve_training_dtype,
-)
+from hubnmt.inference.dtypes import AUTO, WIDE, check_dtype, resolve_dtype, resolve_training_dtype
 from tests.models import make_config
 
 CPU = torch.device("cpu")

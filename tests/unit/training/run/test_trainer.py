@@ -20,6 +20,7 @@ from tests.runs import (
     score_as,
     stop_at,
 )
+from training.command import run_command
 from training.run import validation
 from training.run.trainer import Trainer, seed_everything
 
@@ -53,6 +54,11 @@ def compare_optimizers(one: Trainer, other: Trainer) -> None:
     states = [run.stepper.optimizer.state_dict() for run in (one, other)]
     assert states[0]["param_groups"] == states[1]["param_groups"]
     torch.testing.assert_close(states[0]["state"], states[1]["state"], rtol=0, atol=0)
+
+
+def test_a_termination_ends_a_command_as_ctrl_c_does() -> None:
+    """So drafts of the cache are removed when the page stops a run that reads its data."""
+    assert run_command(lambda: signal.raise_signal(signal.SIGTERM)) == 130
 
 
 def stop_in_validation(patch: pytest.MonkeyPatch) -> None:

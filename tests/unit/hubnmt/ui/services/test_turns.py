@@ -8,14 +8,7 @@ import pytest
 from hubnmt.decoding.search import run_to_end
 from hubnmt.errors import InputError
 from hubnmt.ui.services import turns
-from hubnmt.ui.services.turns import (
-    CLIENT,
-    TURNS,
-    AbandonedError,
-    BusyError,
-    Client,
-    in_turns,
-)
+from hubnmt.ui.services.turns import CLIENT, TURNS, AbandonedError, BusyError, Client, in_turns
 
 
 def search(n_steps: int, done: list[str], name: str) -> Generator[int, None, str]:
