@@ -208,7 +208,8 @@ def _rank(
         continuations: list[Continuation] = []
         n_kept = 0
         for rank, (parent, token, log_prob, total) in enumerate(zip(*row, strict=True)):
-            if total == -math.inf or (n_kept == beam_size <= rank and not with_dropped):
+            is_full = n_kept == beam_size and rank >= beam_size
+            if total == -math.inf or (is_full and not with_dropped):
                 break
             status: Status = "dropped"
             if token != eos_id and n_kept < beam_size:

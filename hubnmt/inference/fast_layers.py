@@ -48,7 +48,8 @@ def with_fast_layers(model: Transformer) -> Transformer:
     for parent in fast.modules():  # does not visit what was replaced
         for name, child in parent.named_children():
             if isinstance(child, MultiHeadAttention):
-                setattr(parent, name, FastAttention(child))
+                is_cross = name == "cross_attention"
+                setattr(parent, name, FastAttention(child, is_cross=is_cross))
             elif isinstance(child, nn.Linear):
                 setattr(parent, name, FastLinear(child.weight, child.bias))
             elif isinstance(child, nn.LayerNorm):
@@ -94,11 +95,11 @@ class FastLinear(nn.Module):
         self._bias = None if bias is None else bias.detach()
         self._packed = _pack(weight) if weight.dtype == torch.float32 and has_onednn() else None
         min_rows = max(MIN_ROWS, math.ceil(MIN_PRODUCTS / weight.numel()))
-        self._min_numbers = min_rows * weight.shape[1]
+        self._min_elements = min_rows * weight.shape[1]
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (..., in) to (..., out)."""
-        if self._packed is None or x.numel() < self._min_numbers:
+        if self._packed is None or x.numel() < self._min_elements:
             return functional.linear(x, self._weight, self._bias)
         return _multiply(x, self._packed, self._bias)
 
@@ -119,17 +120,19 @@ class FastLayerNorm(nn.Module):
 class FastAttention(nn.Module):
     """`MultiHeadAttention` with explicit products for few queries, and scaled weights."""
 
-    def __init__(self, attention: MultiHeadAttention) -> None:
-        """Lay out the weights of an attention block."""
+    def __init__(self, attention: MultiHeadAttention, *, is_cross: bool) -> None:
+        """Lay out the weights of a block: cross-attention projects queries and memory apart."""
         super().__init__()
         self.n_heads, d_model = attention.n_heads, attention.d_model
         weight, bias = attention.qkv_proj.weight.detach(), attention.qkv_proj.bias.detach()
         scale = torch.ones_like(bias)
         scale[:d_model] = (d_model // self.n_heads) ** -0.5
         weight, bias = weight * scale[:, None], bias * scale
-        self._qkv_proj = FastLinear(weight, bias)
-        self._q_proj = FastLinear(weight[:d_model], bias[:d_model])
-        self._kv_proj = FastLinear(weight[d_model:], bias[d_model:])
+        if is_cross:
+            self._q_proj = FastLinear(weight[:d_model], bias[:d_model])
+            self._kv_proj = FastLinear(weight[d_model:], bias[d_model:])
+        else:
+            self._qkv_proj = FastLinear(weight, bias)
         self._out_proj = FastLinear(attention.out_proj.weight, attention.out_proj.bias)
 
     def project_all(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -141,7 +141,7 @@ class MultiHeadAttention(nn.Module):
 # the beam copies this small mask instead of every layer's keys and values, and the W hypotheses of
 # a sentence are simply W queries. From time to time entries that no hypothesis needs are dropped.
 
-N_STEPS_KEPT = 16
+STEPS_BETWEEN_DROPS = 16
 """Steps after which entries are dropped: to drop them copies the others."""
 
 
@@ -164,7 +164,7 @@ class LayerCache:
             return k, v
         if end > self._k.shape[2]:
             # Targets are about as long as their sources, so usually the buffers grow only once.
-            n_unused = (end - start) * (N_STEPS_KEPT + 1)
+            n_unused = (end - start) * (STEPS_BETWEEN_DROPS + 1)
             capacity = max(2 * start, self.memory_k.shape[2] + 8 + n_unused)
             self._k = _grow(self._k, start, capacity)
             self._v = _grow(self._v, start, capacity)
@@ -218,7 +218,7 @@ class DecoderCache:
         self._ancestors: Tensor | None = None
         """(B, W, K), True = the entry belongs to the hypothesis or one of its ancestors. None while
         each sentence has had one hypothesis, to which all entries belong."""
-        self._n_needed = 0
+        self._n_after_drop = 0
         """Number of entries after those that no hypothesis needs were last dropped."""
 
     def advance(self, n_queries: int) -> Tensor | None:
@@ -236,7 +236,8 @@ class DecoderCache:
         self.n_positions += 1
         if self._ancestors is None:
             return None
-        if self._ancestors.shape[2] - self._n_needed >= N_STEPS_KEPT * n_queries > N_STEPS_KEPT:
+        n_new = self._ancestors.shape[2] - self._n_after_drop
+        if n_queries > 1 and n_new >= STEPS_BETWEEN_DROPS * n_queries:
             self._drop_unneeded()
         own = torch.eye(n_queries, dtype=torch.bool, device=self._ancestors.device)
         own = own.expand(len(self._ancestors), -1, -1)  # (B, W, W)
@@ -246,9 +247,9 @@ class DecoderCache:
     def _drop_unneeded(self) -> None:
         assert self._ancestors is not None
         is_needed = self._ancestors.any(1)  # (B, K)
-        self._n_needed = int(is_needed.sum(1).amax())
+        self._n_after_drop = int(is_needed.sum(1).amax())
         entries = is_needed.sort(descending=True, stable=True).indices[
-            :, : self._n_needed
+            :, : self._n_after_drop
         ]  # (B, n)
         index = entries[:, None].expand(-1, self._ancestors.shape[1], -1)
         self._ancestors = self._ancestors.gather(2, index)  # (B, W, n)

@@ -15,8 +15,12 @@ from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 from hubnmt.types import UNSURE, Translation, mean_probability
 
 WORD = re.compile(r"[^\W\d_]+")
-GROUPED = re.compile(r"(?<=\d)(?:[.,'’\u00a0\u202f ](?=\d{3}(?!\d))|,(?=(?:\d{2},)+\d{3}(?!\d)))")
+GROUPED = re.compile(
+    r"(?<=\d)(?:[.,'’\u00a0\u202f ](?=\d{3}(?!\d))|,(?=(?:\d{2},){1,6}\d{3}(?!\d)))"
+)
 """Separator of thousands, or of lakhs before them."""
+DIGITS = re.compile(r"\d{1,1000}")
+"""Part of a number that `int` reads: Python refuses more than 4,300 digits."""
 
 TIME = re.compile(
     r"(?<![\d.,:])(?P<hour>[01]?\d|2[0-4])"
@@ -164,7 +168,7 @@ def _read_time(found: re.Match[str]) -> _Time:
 
 
 def _numbers(text: str) -> dict[str, int]:
-    return {digits: int(digits) for digits in re.findall(r"\d+", GROUPED.sub("", text))}
+    return {digits: int(digits) for digits in DIGITS.findall(GROUPED.sub("", text))}
 
 
 def _spelled_numbers(text: str, language: str) -> set[int]:
@@ -180,7 +184,7 @@ def _unsure_words(translation: Translation) -> set[str]:
     log_probs = translation.tgt_log_probs
     return {
         match.group()
-        for match in WORD.finditer("".join(shown))
+        for match in COMPOUND.finditer("".join(shown))
         if mean_probability([log_probs[n] for n in set(indices[match.start() : match.end()])])
         < UNSURE
     }

@@ -24,7 +24,7 @@ from hubnmt.types import Candidate, SentencePair, Translation
 
 Result = TypeVar("Result")
 
-Choice = list[Hypothesis]
+Combination = list[Hypothesis]
 """One hypothesis per sentence."""
 
 CUT = "the translation reached its length limit (max_new_tokens) and was cut"
@@ -98,8 +98,8 @@ class Pipeline:
                 beginning = prefix
                 part = unprotect_for_prefix(part, prefix, self._tokenizers)
             parts[part_index] = part
-            bound = self._tokenizers.with_spans(part.protected)
-            sentences.append(Sentence(part=part, tokenizers=bound, prefix=beginning))
+            span_tokenizers = self._tokenizers.with_spans(part.protected)
+            sentences.append(Sentence(part=part, tokenizers=span_tokenizers, prefix=beginning))
         # 3. Score the given translations.
         scored = self.engine.score(pairs) if pairs else []
         for sentence, (_, ids), log_probs in zip(sentences, pairs, scored, strict=False):
@@ -197,13 +197,13 @@ def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
     sentences = draft.sentences
     found = [sentence.hypotheses for sentence in sentences]
     # Twice as many as requested, because different token sequences may give the same text.
-    choices = _in_rank_order(found) if sample else best_combinations(found, 2 * n_best)
-    ranked: dict[str, tuple[Candidate, Choice]] = {}
-    for choice in choices:
-        candidate = _make_candidate(draft, choice)
-        ranked.setdefault(candidate.text, (candidate, choice))
+    combinations = _in_rank_order(found) if sample else best_combinations(found, 2 * n_best)
+    ranked: dict[str, tuple[Candidate, Combination]] = {}
+    for combination in combinations:
+        candidate = _make_candidate(draft, combination)
+        ranked.setdefault(candidate.text, (candidate, combination))
     candidates = tuple(candidate for candidate, _ in ranked.values())[:n_best]
-    best = next(choice for _, choice in ranked.values())
+    best = next(combination for _, combination in ranked.values())
     # 2. Join the tokens of the best.
     src_tokens: list[str] = []
     tgt_tokens: list[str] = []
@@ -218,58 +218,60 @@ def join_draft(draft: Draft, *, n_best: int, sample: bool) -> Translation:
         n_best=candidates,
         src_tokens=tuple(src_tokens),
         tgt_tokens=tuple(tgt_tokens),
-        sentences=tuple(_link(draft, best)),
+        sentences=tuple(_sentence_spans(draft, best)),
         warnings=_list_warnings(draft),
         n_fallbacks=sum(sentence.is_replaced for sentence in sentences),
     )
 
 
-def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Choice]:
+def _in_rank_order(found: Sequence[list[Hypothesis]]) -> list[Combination]:
     n_ranks = max(map(len, found), default=1)
     return [[row[min(rank, len(row) - 1)] for row in found] for rank in range(n_ranks)]
 
 
-def best_combinations(found: Sequence[list[Hypothesis]], n: int) -> list[Choice]:
+def best_combinations(found: Sequence[list[Hypothesis]], n: int) -> list[Combination]:
     """Return the n combinations of one hypothesis per part with the highest total scores.
 
     Keeping the n best after each part is exact: every prefix of one of the n best combinations is
     itself among the n best.
     """
-    best: list[tuple[float, Choice]] = [(0.0, [])]
+    best: list[tuple[float, Combination]] = [(0.0, [])]
     for hypotheses in found:
         longer = [
-            (total + each.score, choice, each) for total, choice in best for each in hypotheses
+            (total + each.score, combination, each)
+            for total, combination in best
+            for each in hypotheses
         ]
         best = [
-            (total, [*choice, last])
-            for total, choice, last in heapq.nlargest(n, longer, key=operator.itemgetter(0))
+            (total, [*combination, last])
+            for total, combination, last in heapq.nlargest(n, longer, key=operator.itemgetter(0))
         ]
-    return [choice for _, choice in best]
+    return [combination for _, combination in best]
 
 
-def _make_candidate(draft: Draft, choice: Choice) -> Candidate:
-    n_tokens = sum(len(hypothesis.ids) + 1 for hypothesis in choice)
-    log_prob = sum(hypothesis.log_prob for hypothesis in choice)
+def _make_candidate(draft: Draft, combination: Combination) -> Candidate:
+    n_tokens = sum(len(hypothesis.ids) + 1 for hypothesis in combination)
+    log_prob = sum(hypothesis.log_prob for hypothesis in combination)
     return Candidate(
-        text="".join(text + part.space for part, text in _fill(draft, choice)),
-        score=sum(hypothesis.score for hypothesis in choice) / max(len(choice), 1),
-        tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in choice),
+        text="".join(text + part.space for part, text in _part_texts(draft, combination)),
+        score=sum(hypothesis.score for hypothesis in combination) / max(len(combination), 1),
+        tgt_ids=tuple(tuple(hypothesis.ids) for hypothesis in combination),
         token_probability=math.exp(min(log_prob / max(n_tokens, 1), 0.0)),
-        tgt_log_probs=tuple(hypothesis.token_log_probs for hypothesis in choice),
+        tgt_log_probs=tuple(hypothesis.token_log_probs for hypothesis in combination),
     )
 
 
-def _fill(draft: Draft, choice: Choice) -> list[tuple[Part, str]]:
+def _part_texts(draft: Draft, combination: Combination) -> list[tuple[Part, str]]:
     """Return each part with its translation, which is empty without words."""
-    pairs = zip(draft.sentences, choice, strict=True)
+    pairs = zip(draft.sentences, combination, strict=True)
     texts = (sentence.decode(hypothesis) for sentence, hypothesis in pairs)
     return [(part, next(texts) if part.ids else "") for part in draft.parts]
 
 
-def _link(draft: Draft, choice: Choice) -> Iterator[SentencePair]:
+def _sentence_spans(draft: Draft, combination: Combination) -> Iterator[SentencePair]:
     """Yield the character spans of each translated part in source and translation."""
     position = 0
-    for part, text in _fill(draft, choice):
+    for part, text in _part_texts(draft, combination):
         if part.ids:
             yield SentencePair(part.span, (position, position + len(text)))
         position += len(text) + len(part.space)

@@ -64,7 +64,7 @@ MAX_RECOVERED: Final = 3.0
 
 
 @dataclasses.dataclass(slots=True)
-class _Case:
+class _Suspect:
     """A sentence whose best hypothesis is degenerate, or may have changed or lost names."""
 
     sentence: Sentence
@@ -137,16 +137,16 @@ def repair_sentences(
             case.sentence.hypotheses = sorted(hypotheses, key=lambda each: -each.score)
 
 
-def _examine(sentence: Sentence, decoding: DecodingConfig, *, capital_is_sign: bool) -> _Case:
+def _examine(sentence: Sentence, decoding: DecodingConfig, *, capital_is_sign: bool) -> _Suspect:
     if signs := _find_signs(sentence, decoding):
-        return _Case(sentence, signs, [], [])
+        return _Suspect(sentence, signs, [], [])
     src, text, tokenizers = sentence.src, sentence.text, sentence.tokenizers
     changed = find_changed_names(src, text, tokenizers.tgt, capital_is_sign=capital_is_sign)
     lost = find_lost_names(src, text, tokenizers.src) if capital_is_sign else []
     # In another script the translation spells names itself.
     can_restore = changed or (_join_names(src, lost) and _can_gain(sentence, len(lost)))
     is_lost = lost and can_restore and main_script(src) == main_script(text)
-    return _Case(sentence, [], changed, lost if is_lost else [])
+    return _Suspect(sentence, [], changed, lost if is_lost else [])
 
 
 def _find_signs(sentence: Sentence, decoding: DecodingConfig) -> list[str]:
@@ -241,7 +241,7 @@ def _find_translatable(
     return found
 
 
-def _respell(case: _Case) -> list[str]:
+def _respell(case: _Suspect) -> list[str]:
     """Return the hypotheses with the changed names; those with other words are left out."""
     texts = [case.sentence.decode(hypothesis) for hypothesis in case.sentence.hypotheses]
     for name, word in case.changed:
@@ -250,7 +250,7 @@ def _respell(case: _Case) -> list[str]:
     return kept if case.changed else []
 
 
-def _make_attempt(case: _Case) -> Sentence | None:
+def _make_attempt(case: _Suspect) -> Sentence | None:
     """Return a sentence to search again, with placeholders for its lost and changed names.
 
     Returns:
@@ -280,7 +280,7 @@ def _make_attempt(case: _Case) -> Sentence | None:
     )
 
 
-def _has_fragment(case: _Case) -> bool:
+def _has_fragment(case: _Suspect) -> bool:
     """Return whether a translation has a part of a changed name beside it: "Venka Venedinen"."""
     words = COMPOUND.findall(case.to_score[0] if case.to_score else "")
     return any(
@@ -291,7 +291,7 @@ def _has_fragment(case: _Case) -> bool:
     )
 
 
-def _take_if_better(case: _Case, attempt: Sentence, decoding: DecodingConfig) -> None:
+def _take_if_better(case: _Suspect, attempt: Sentence, decoding: DecodingConfig) -> None:
     """Take over the second translation of a case if it is better and keeps all spans.
 
     A degenerate first one is replaced; otherwise the second gives the texts to be scored.

@@ -274,7 +274,7 @@ JOINT_FILE, TWO_FILES = "tokenizer.json", ("tokenizer_src.json", "tokenizer_tgt.
 
 
 class Tokenizers(NamedTuple):
-    """The tokenizers of a model: the same object twice if the vocabulary is joint."""
+    """The tokenizers of a model; one with a joint vocabulary has the same object twice."""
 
     src: Tokenizer
     tgt: Tokenizer

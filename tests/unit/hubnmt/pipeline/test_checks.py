@@ -45,6 +45,7 @@ def warn(tokenizers: Tokenizers, src: str, text: str, probability: float = 0.9) 
         ("Il fait très froid ce matin.", "Cold.", "the source looks like French, not German"),
         ("Ein Hund rennt im Schnee.", "A dog runs in the snow.", ""),
         ("Links!", "Left!", ""),
+        (f"Die Zahl {4400 * '1'}.", f"The number {4400 * '1'}.", ""),
         ("Er kam um 8:45 Uhr.", "He came at 8.", "numbers of the source are missing: 8:45 Uhr"),
         ("Es kostet 1.000.000 Euro.", "It costs 1,000,000 euros.", ""),
         ("Das kostet 1.250,50 Euro.", "That costs 1,250.50 euros.", ""),
@@ -78,6 +79,7 @@ def test_a_changed_name_shows_where_the_model_is_unsure(tokenizers: Tokenizers):
     src, text = "Meine Schwester heißt Jonathine.", "My sister is called Jathonine."
     said = "names or rare words may have been changed: Jonathine to Jathonine"
     assert warn(tokenizers, src, text, 0.3) == [said]
+    assert warn(tokenizers, src, "My sister is called Jathon-ine.", 0.3) != []
     assert warn(tokenizers, src, text, 0.9) == []
     assert warn(tokenizers, src, "My sister is called Jonathine.", 0.3) == []
     assert warn(tokenizers, src, "My sister is called Someone.", 0.3) == []
