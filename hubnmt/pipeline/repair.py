@@ -8,15 +8,14 @@ n-grams, so that it mends degenerate output too, and is greedy if one hypothesis
 """
 
 import dataclasses
-import itertools
 import math
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Final
 
 from hubnmt.config import DecodingConfig
 from hubnmt.decoding.constraints import is_cut
-from hubnmt.decoding.search import make_hypothesis
+from hubnmt.decoding.search import Hypothesis, make_hypothesis
 from hubnmt.inference import Engine
 from hubnmt.pipeline.checks import (
     COMPOUND,
@@ -31,7 +30,7 @@ from hubnmt.pipeline.checks import (
 from hubnmt.pipeline.segmentation import Sentence
 from hubnmt.text.languages import main_tag
 from hubnmt.text.protected_spans import PLACEHOLDERS
-from hubnmt.text.tokenizer import Tokenizers
+from hubnmt.text.tokenizer import Tokenizer, Tokenizers
 
 MIN_REPEATS: Final = 4
 """Consecutive repetitions that count as a loop ..."""
@@ -101,7 +100,9 @@ def repair_sentences(
     # 2. A word that the model can translate is no name. Write changed names as the source does.
     words = {name for case in cases for name, _ in case.changed}
     words |= {match.group() for case in cases for match in case.lost}
-    known = yield from _find_translatable(sorted(words), engine, tokenizers)
+    rows = {word: tokenizers.src.encode(word) for word in sorted(words)}
+    alone = yield from engine.search([*rows.values()], GREEDY, max_batch_tokens=max_batch_tokens)
+    known = _list_translatable(rows, alone, tokenizers.tgt)
     for case in cases:
         case.changed = [change for change in case.changed if change.name not in known]
         case.lost = [match for match in case.lost if match.group() not in known]
@@ -123,18 +124,18 @@ def repair_sentences(
         attempt.hypotheses = hypotheses
         _take_if_better(case, attempt, decoding)
     # 4. Score the texts with restored names in one pass.
-    pairs = [
-        (case.sentence.part.ids, case.sentence.tokenizers.tgt.encode(text))
-        for case in cases
-        for text in case.to_score
-    ]
-    scored = (
-        make_hypothesis(tgt_ids, log_probs, decoding.length_penalty)
-        for (_, tgt_ids), log_probs in zip(pairs, engine.score(pairs), strict=True)
-    )
+    respelled = [(case.sentence, text) for case in cases for text in case.to_score]
+    pairs = [(each.part.ids, each.tokenizers.tgt.encode(text)) for each, text in respelled]
     for case in cases:
-        if hypotheses := list(itertools.islice(scored, len(case.to_score))):
-            case.sentence.hypotheses = sorted(hypotheses, key=lambda each: -each.score)
+        if case.to_score:
+            case.sentence.hypotheses = []
+    for (sentence, _), (_, ids), log_probs in zip(
+        respelled, pairs, engine.score(pairs), strict=True
+    ):
+        sentence.hypotheses.append(make_hypothesis(ids, log_probs, decoding.length_penalty))
+    for case in cases:
+        if case.to_score:
+            case.sentence.hypotheses.sort(key=lambda each: -each.score)
 
 
 def _examine(sentence: Sentence, decoding: DecodingConfig, *, capital_is_sign: bool) -> _Suspect:
@@ -225,15 +226,13 @@ def _can_gain(sentence: Sentence, n_words: int) -> bool:
     return wanted < 1 and (len(first.ids) + 1) * math.log(wanted) <= best
 
 
-def _find_translatable(
-    words: Sequence[str], engine: Engine, tokenizers: Tokenizers
-) -> Generator[list[int], None, set[str]]:
+def _list_translatable(
+    words: Iterable[str], alone: Iterable[Sequence[Hypothesis]], tokenizer: Tokenizer
+) -> set[str]:
     """Return the words that the model translates alone, neither copied nor spelled like a name."""
-    rows = [tokenizers.src.encode(word) for word in words]
-    alone = yield from engine.search(rows, GREEDY)
     found = set()
     for word, (best, *_) in zip(words, alone, strict=True):
-        text, probability = tokenizers.tgt.decode(best.ids), best.token_probability
+        text, probability = tokenizer.decode(best.ids), best.token_probability
         letters = probability * len(text) / max(len(best.ids), 1)
         is_copy = text.casefold() == word.casefold()
         if not is_copy and probability >= MIN_KNOWN_PROBABILITY and letters >= MIN_KNOWN_LETTERS:
