@@ -159,6 +159,7 @@ class _Beam:
     def pad(self, width: int) -> list[Continuation]:
         """Pad the beam with copies of total -inf; return the newest token of each hypothesis."""
         n_missing = width - len(self.live)
+        # In place: the copies stand in the history too, where the next step may refer to them.
         self.live += [self.live[0]._replace(total=-math.inf)] * n_missing
         return self.live
 

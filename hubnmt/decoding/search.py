@@ -43,7 +43,7 @@ class Hypothesis(NamedTuple):
     """Sum over all tokens and eos, in nats."""
     score: float
     """Ranking score: `log_prob / (len(ids) + 1) ** length_penalty`. In beam search with a
-    repetition penalty, `log_prob` is the penalized sum."""
+    repetition penalty it is computed from the penalized sum."""
     token_log_probs: Sequence[float]
     """Log-probability of each token and eos, in nats; they sum to `log_prob`."""
 
