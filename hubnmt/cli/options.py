@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib.util
 import inspect
 import itertools
 import sys
@@ -31,22 +32,27 @@ class Placement:
 
     device: Annotated[str, Option(help="cpu, cuda, cuda:1, ... or auto")] = "cpu"
     engine: Annotated[
-        str,
-        Option(metavar="|".join(ENGINES), help="decoding engine; ctranslate2 needs hubnmt[fast]"),
-    ] = ENGINES[0]
+        str | None,
+        Option(
+            metavar="|".join(ENGINES),
+            help="decoding engine; ctranslate2 needs hubnmt[fast] and is the default of "
+            "translate --input on a CPU",
+        ),
+    ] = None
     dtype: Annotated[
         str,
         Option(
             metavar="|".join(DTYPE_NAMES),
-            help="weight type; auto: the faster of float32 and bfloat16; "
-            "int8: with --engine ctranslate2",
+            help="weight type; auto: the faster of float32 and bfloat16; int8: with CTranslate2",
         ),
     ] = "float32"
 
-    def load(self, model: str) -> "hubnmt.Translator":
-        """Load a model."""
+    def load(self, model: str, *, for_file: bool = False) -> "hubnmt.Translator":
+        """Load a model; for a file and without a named engine, into CTranslate2 if possible."""
+        is_fast = for_file and self.device == "cpu" and self.dtype in ("float32", "int8")
+        default = "ctranslate2" if is_fast and importlib.util.find_spec("ctranslate2") else "torch"
         return hubnmt.Translator.from_pretrained(
-            model, device=self.device, dtype=self.dtype, engine=self.engine
+            model, device=self.device, dtype=self.dtype, engine=self.engine or default
         )
 
 

@@ -65,7 +65,7 @@ def translate(
     total = sum(1 for _ in read_lines(source)) if source and is_file else None
     lines = _read_input(texts, source)
     # 2. Load the model; no text at all checks the options.
-    translator = placement.load(model)
+    translator = placement.load(model, for_file=source is not None)
     options = {**vars(translating), **decoding}
     translator.translate([], **options)
     # 3. Translate and write chunk by chunk.

@@ -60,12 +60,12 @@ def front_matter(repo: Path) -> dict[str, str]:
     return dict(yaml.safe_load(block))
 
 
-def test_requirements_are_core_and_app(pins: dict[str, Version], ranges: dict[str, Any]):
-    assert set(pins) == set(ranges["core"]) | set(ranges["app"])
+def test_requirements_are_core_app_and_fast(pins: dict[str, Version], ranges: dict[str, Any]):
+    assert set(pins) == set(ranges["core"]) | set(ranges["app"]) | set(ranges["fast"])
 
 
 def test_each_pin_is_in_its_range(pins: dict[str, Version], ranges: dict[str, Any]):
-    allowed = ranges["core"] | ranges["app"]
+    allowed = ranges["core"] | ranges["app"] | ranges["fast"]
     assert [name for name, pin in pins.items() if pin not in allowed[name]] == []
 
 

@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,21 @@ def test_every_decoding_option_reaches_the_search(model: str, run: Run) -> None:
     expected = Translator.from_pretrained(model).translate("Ein Hund", **options)
     texts = [each.text for each in expected.n_best]
     assert [each["text"] for each in json.loads(out)["n_best"]] == texts
+
+
+def test_a_file_is_searched_by_ctranslate2_if_installed(
+    model: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ctranslate2")
+    (tmp_path / "in.txt").write_text("Ja!\n", encoding="utf-8")
+    command = ["translate", "--model", model, "--input", str(tmp_path / "in.txt"), *QUICK]
+    text = run(*command)
+    in_8_bits = [*command, "--dtype", "int8"]  # which our own engine refuses
+    assert run(*in_8_bits).count("\n") == 1
+    assert main([*in_8_bits, "--engine", "torch"]) == 2
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert run(*command) == text
+    assert main(in_8_bits) == 2
 
 
 @pytest.mark.parametrize("flags", [[], ["--overwrite"]], ids=str)
