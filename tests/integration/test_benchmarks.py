@@ -20,7 +20,6 @@ SET = [word for each in TEXTS for word in ("--set", each)]
 
 SCRIPTS: dict[str, tuple[list[str], str]] = {
     # script: (arguments, what its output says)
-    "app": (["--rounds", "1", "--model", "{model}"], "| /translate |"),
     "check": (["fr-en"], "| fr-en |"),
     "decode": (
         [
