@@ -69,7 +69,7 @@ def test_a_name_is_kept_and_a_word_with_another_form_is_translated(
         ("de-en", "Maschinelle Übersetzung ist nützlich."),
         (
             "en-de",
-            "In Akko, you can visit the bath museum Al-Basha, which consists of several rooms of "
+            "In Acre, you can visit the bath museum Al-Basha, which consists of several rooms of "
             "ancient Turkish baths with models of visitors and bath attendants of the time.",
         ),
         (
@@ -80,7 +80,7 @@ def test_a_name_is_kept_and_a_word_with_another_form_is_translated(
     ],
 )
 def test_the_guard_leaves_translated_words(name: str, text: str) -> None:
-    """Once the guard made these sentences worse, whose words the models translate."""
+    """Once the guard made such sentences worse, whose words the models translate."""
     translator = Translator.from_pretrained(name, device="cpu")
     free = translator.translate(text, beam_size=4, guard=False)
     assert translator.translate(text, beam_size=4).text == free.text
