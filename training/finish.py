@@ -4,8 +4,9 @@
 
 The validation and test sets are those of the run's recipe. Decoding defaults are tuned on the
 validation set; each test set is translated once, with the tuned settings. The last weights
-(`--weights last`) may be better with beam search than the best validated ones. At the end of a run
-`training.run.final_evaluation` does the same for `best/` with the decoding settings of the recipe.
+(`--weights last`) may be better with beam search than the best validated ones, and a mean of them
+and the weights of the model that the run started from (`--share`) better than either. At the end of
+a run `training.run.final_evaluation` does the same for `best/` with the recipe's decoding settings.
 """
 
 import dataclasses
@@ -28,12 +29,14 @@ from hubnmt.checkpoint.files import check_destination, read_json
 from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
+from hubnmt.model.transformer import Transformer
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
 from training.command import make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
 from training.data.corpora import read_tests, read_valid
 from training.run.final_evaluation import add_measured, push_command
+from training.run.finetune import load_pretrained
 from training.run.report import copy_records, facts_of_run
 from training.run.run_dir import KeptModel
 from training.run.validation import HeldOutPairs, decode_pairs, encode_pairs, read_validation
@@ -53,17 +56,22 @@ def finish(
     overrides: Sequence[str] = (),
     half: bool = False,
     weights: KeptModel = "best",
+    share: float = 1.0,
+    max_beam: int = max(BEAM_SIZES),
     device: str = "auto",
 ) -> None:
     """Tune on the validation set, evaluate on the test sets, write the model folder and its card.
+
+    The model has `share` of the run's weights, the rest are those of the model it started from.
 
     Raises:
         HubNMTError: if the run, a file or the destination cannot be used; checked first.
     """
     # 1. Read all that is needed, so that a mistake shows before the work.
     check_destination(dest)
-    data = load_recipe(read_json(run_dir / "recipe.json"), overrides).data
-    stored = load_model(run_dir / weights)
+    recipe = load_recipe(read_json(run_dir / "recipe.json"), overrides)
+    data, stored = recipe.data, load_model(run_dir / weights)
+    averaged = average_with_pretrained(stored.model, recipe.run.pretrained, share)
     validation = read_validation(run_dir / weights)
     if validation is None:
         raise InputError(f"{run_dir}: no validation yet; resume the run")
@@ -81,7 +89,7 @@ def finish(
     translator = Translator(stored, device=device)
     pairs = encode_pairs(translator, valid)
     aligned = store_alignment_head(stored, translator, pairs)
-    trials = try_decoding(Translator(stored, device=device), pairs)
+    trials = try_decoding(Translator(stored, device=device), pairs, max_beam)
     decoding = choose_decoding({trial: bleu for trial, (bleu, _) in trials.items()})
     # 3. Measure, once.
     stored = dataclasses.replace(stored, decoding=decoding, dtype=dtype)
@@ -89,7 +97,7 @@ def finish(
     facts = add_measured(facts, Translator(stored, device=device), pairs, texts, tests)
     # 4. Write the folder.
     stored_as = {"weights stored as": "float16" if half else "float32"}
-    training = {**facts.training, **aligned, **stored_as}
+    training = {**facts.training, **averaged, **aligned, **stored_as}
     facts = dataclasses.replace(facts, config=stored.model.config, training=training)
     save_model(dest, dataclasses.replace(stored, card=write_card(facts)))
     copy_records(run_dir, dest)
@@ -102,12 +110,31 @@ def finish(
     log.info("  %s", push_command(dest, name=dest.name))
 
 
+def average_with_pretrained(model: Transformer, pretrained: str, share: float) -> dict[str, str]:
+    """Keep `share` of the weights, the rest from the pretrained model; return the card's entry.
+
+    Source: Wortsman et al. 2022, https://arxiv.org/abs/2109.01903
+    """
+    if share == 1:
+        return {}
+    if not 0 < share < 1 or not pretrained:
+        raise InputError("--share is above 0 and at most 1, and needs a run with run.pretrained")
+    before = load_pretrained(pretrained).weights
+    for name, weight in model.named_parameters():  # a tied one once
+        if name not in before or before[name].shape != weight.shape:
+            raise InputError(f"{pretrained} is not the model that the run started from: {name}")
+        weight.data.lerp_(before[name], 1 - share)
+    rest = f"{1 - share:g} of the model's that it started from (https://arxiv.org/abs/2109.01903)"
+    return {"weights": f"{share:g} of this run's and {rest}; validated and drawn before"}
+
+
 def try_decoding(
-    translator: Translator, pairs: HeldOutPairs
+    translator: Translator, pairs: HeldOutPairs, max_beam: int
 ) -> dict[DecodingConfig, tuple[float, list[str]]]:
     """Return BLEU and translations of the validation set for beam sizes and length penalties."""
     trials = {}
-    grid = [(1, 1.0), *itertools.product(BEAM_SIZES[1:], LENGTH_PENALTIES)]
+    beam_sizes = [size for size in BEAM_SIZES[1:] if size <= max_beam]
+    grid = [(1, 1.0), *itertools.product(beam_sizes, LENGTH_PENALTIES)]
     with logging_redirect_tqdm():
         for beam_size, length_penalty in progress_bar("tuning", iterable=grid, unit=" settings"):
             decoding = dataclasses.replace(
@@ -250,6 +277,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="override a setting of the recipe, such as data.test",
     )
     parser.add_argument("--weights", choices=get_args(KeptModel), default="best", help="of the run")
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=1.0,
+        help="of the weights of the run; the rest are those of run.pretrained (default 1)",
+    )
+    parser.add_argument(
+        "--max-beam", type=int, default=max(BEAM_SIZES), help="the widest beam to try"
+    )
     parser.add_argument("--half", action="store_true", help="store weights as float16")
     parser.add_argument(
         "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from hubnmt.checkpoint.folder import StoredModel, load_model
@@ -20,6 +21,7 @@ from hubnmt.ui.services.registry import ModelRegistry
 from tests.hub import REPO
 from tests.hub_server import HubServer
 from tests.lexicon import LEXICON, invent_pairs
+from tests.runs import RunFarm
 from training import finish as finishing
 from training.finish import choose_head, link_words, main
 from training.run.final_evaluation import evaluate_best
@@ -118,11 +120,35 @@ def test_the_folder_is_the_best_of_validation_and_scores_what_its_card_says(
     assert f"{100 * head.accuracy:.1f} % of {head.n_links:,} word links" in card
 
 
+def test_a_share_of_the_weights_is_averaged_with_the_model_before(
+    run_farm: RunFarm, farm_run: Trainer, test_pair: str, tmp_path: Path
+) -> None:
+    before = farm_run.folder / "best"
+    run_farm(tmp_path, f"run.pretrained={before}")
+    run_dir, dest = tmp_path / "farm", tmp_path / "model"
+    words = [str(run_dir), str(dest), "--weights", "last", "--share", "0.25", "--max-beam", "1"]
+    assert main([*words, "--set", f"data.test={test_pair}"]) == 0
+    old, run, new = (weights_of(folder) for folder in (before, run_dir / "last", dest))
+    for name, weight in new.items():
+        torch.testing.assert_close(weight, 0.75 * old[name] + 0.25 * run[name])
+    assert not all(torch.equal(old[name], run[name]) for name in new)
+    assert "weights: 0.25 of this run's and 0.75 of the model's that it started from" in (
+        dest / "README.md"
+    ).read_text(encoding="utf-8")
+    assert len(json.loads((run_dir / "tuning.json").read_text(encoding="utf-8"))) == 1
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    return load_model(folder).model.state_dict()
+
+
 MISTAKES = {
     "unequal files": "{run} {at}/dest --set data.test={at}/test.de,{at}/short.en",
     "no such run": "{at}/none {at}/dest",
     "a file as destination": "{run} {at}/test.de",
     "a folder of other files as destination": "{run} {at}",
+    "a share of a run from scratch": "{run} {at}/dest --share 0.5",
+    "a share above 1": "{run} {at}/dest --share 1.5",
 }
 
 
