@@ -24,6 +24,18 @@ def make_parser(module: str, description: str | None) -> argparse.ArgumentParser
     )
 
 
+def add_overrides(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--set`, which may be given several times."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="override a setting of the recipe, such as data.test",
+    )
+
+
 def run_command(
     work: Callable[[], object],
     *,

@@ -32,7 +32,7 @@ from hubnmt.errors import InputError
 from hubnmt.model.transformer import Transformer
 from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
-from training.command import make_parser, progress_bar, run_command
+from training.command import add_overrides, make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
 from training.data.corpora import read_tests, read_valid
 from training.run.final_evaluation import add_measured, push_command
@@ -268,14 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = make_parser("finish", __doc__)
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("dest", type=Path)
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="override a setting of the recipe, such as data.test",
-    )
+    add_overrides(parser)
     parser.add_argument("--weights", choices=get_args(KeptModel), default="best", help="of the run")
     parser.add_argument(
         "--share",

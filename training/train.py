@@ -21,7 +21,7 @@ from types import FrameType
 
 import torch
 
-from training.command import make_parser, run_command
+from training.command import add_overrides, make_parser, run_command
 from training.config.recipe import Recipe, load_recipe
 from training.data.prepare import RunData, prepare_data
 from training.distributed import ProcessGroup, join_group
@@ -56,14 +56,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         nargs="?",
         help="TOML file, see training/recipes; optional with --resume, which uses that of the run",
     )
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        help="override a setting",
-    )
+    add_overrides(parser)
     parser.add_argument("--resume", type=Path, metavar="RUN_DIR", help="resume a stopped run")
     parser.add_argument(
         "--wait", type=Path, metavar="FILE", help="start when no other run holds this lock file"
