@@ -4,9 +4,9 @@
 
 The validation and test sets are those of the run's recipe. Decoding defaults are tuned on the
 validation set; each test set is translated once, with the tuned settings. The last weights
-(`--weights last`) may be better with beam search than the best validated ones, and a mean of them
-and the weights of the model that the run started from (`--share`) better than either. At the end of
-a run `training.run.final_evaluation` does the same for `best/` with the recipe's decoding settings.
+(`--weights last`) may be better with beam search than the best validated ones, and a mean with
+those that the run started from (`--share` of the run's) better than either. At the end of a run
+`training.run.final_evaluation` does the same for `best/` with the recipe's decoding settings.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.model.transformer import Transformer
-from hubnmt.text.metrics import score_corpus
+from hubnmt.text.metrics import Scores, score_corpus
 from hubnmt.translator import Translator
 from training.command import add_overrides, make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
@@ -46,7 +46,7 @@ log = logging.getLogger("training")
 BEAM_SIZES = (1, 4, 8)
 LENGTH_PENALTIES = (0.6, 1.0, 1.4, 2.0)
 NOISE = 0.1
-"""BLEU that a wider beam must gain; far below the resolution of the validation set."""
+"""BLEU that decides between settings; far below the resolution of the validation set."""
 
 
 def finish(
@@ -90,7 +90,7 @@ def finish(
     pairs = encode_pairs(translator, valid)
     aligned = store_alignment_head(stored, translator, pairs)
     trials = try_decoding(Translator(stored, device=device), pairs, max_beam)
-    decoding = choose_decoding({trial: bleu for trial, (bleu, _) in trials.items()})
+    decoding = choose_decoding({trial: scores for trial, (scores, _) in trials.items()})
     # 3. Measure, once.
     stored = dataclasses.replace(stored, decoding=decoding, dtype=dtype)
     texts = trials[decoding][1]
@@ -102,8 +102,9 @@ def finish(
     save_model(dest, dataclasses.replace(stored, card=write_card(facts)))
     copy_records(run_dir, dest)
     records = [
-        {"beam_size": trial.beam_size, "length_penalty": trial.length_penalty, "bleu": bleu}
-        for trial, (bleu, _) in trials.items()
+        {"beam_size": trial.beam_size, "length_penalty": trial.length_penalty}
+        | {"bleu": scores.bleu, "chrf": scores.chrf}
+        for trial, (scores, _) in trials.items()
     ]
     (run_dir / "tuning.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
     log.info("the model is in %s; to publish it:", dest)
@@ -130,8 +131,8 @@ def average_with_pretrained(model: Transformer, pretrained: str, share: float) -
 
 def try_decoding(
     translator: Translator, pairs: HeldOutPairs, max_beam: int
-) -> dict[DecodingConfig, tuple[float, list[str]]]:
-    """Return BLEU and translations of the validation set for beam sizes and length penalties."""
+) -> dict[DecodingConfig, tuple[Scores, list[str]]]:
+    """Return scores and translations of the validation set for beam sizes and length penalties."""
     trials = {}
     beam_sizes = [size for size in BEAM_SIZES[1:] if size <= max_beam]
     grid = [(1, 1.0), *itertools.product(beam_sizes, LENGTH_PENALTIES)]
@@ -141,19 +142,21 @@ def try_decoding(
                 translator.decoding, beam_size=beam_size, length_penalty=length_penalty, n_best=1
             )
             texts = decode_pairs(translator, pairs, decoding)
-            bleu = score_corpus(texts, pairs.references).bleu
-            trials[decoding] = bleu, texts
-            log.info("beam %d, length penalty %.1f: BLEU %.2f", beam_size, length_penalty, bleu)
+            scores = score_corpus(texts, pairs.references)
+            trials[decoding] = scores, texts
+            shown = beam_size, length_penalty, scores.bleu, scores.chrf
+            log.info("beam %d, length penalty %.1f: BLEU %.2f  chrF %.2f", *shown)
     return trials
 
 
-def choose_decoding(trials: dict[DecodingConfig, float]) -> DecodingConfig:
-    """Return the settings with the smallest beam of those within `NOISE` of the best BLEU.
+def choose_decoding(trials: dict[DecodingConfig, Scores]) -> DecodingConfig:
+    """Return the smallest beam, then the best chrF, of those within `NOISE` of the best BLEU.
 
-    A wider beam makes every translation slower.
+    A wider beam makes every translation slower; chrF falls with each word that is left out.
     """
-    good = [trial for trial, bleu in trials.items() if bleu >= max(trials.values()) - NOISE]
-    return min(good, key=lambda trial: (trial.beam_size, -trials[trial]))
+    best = max(scores.bleu for scores in trials.values())
+    good = [trial for trial, scores in trials.items() if scores.bleu >= best - NOISE]
+    return min(good, key=lambda trial: (trial.beam_size, -trials[trial].chrf))
 
 
 # --- the alignment head ---------------------------------------------------------------------------
@@ -270,15 +273,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("dest", type=Path)
     add_overrides(parser)
     parser.add_argument("--weights", choices=get_args(KeptModel), default="best", help="of the run")
-    parser.add_argument(
-        "--share",
-        type=float,
-        default=1.0,
-        help="of the weights of the run; the rest are those of run.pretrained (default 1)",
-    )
-    parser.add_argument(
-        "--max-beam", type=int, default=max(BEAM_SIZES), help="the widest beam to try"
-    )
+    parser.add_argument("--share", type=float, default=1.0, help="of the run's weights, see above")
+    parser.add_argument("--max-beam", type=int, default=max(BEAM_SIZES), help="widest beam to try")
     parser.add_argument("--half", action="store_true", help="store weights as float16")
     parser.add_argument(
         "--device", default="auto", help="auto (a GPU if there is one), cpu, cuda, cuda:1, ..."
