@@ -30,7 +30,7 @@ from hubnmt.checkpoint.folder import StoredModel, load_model, save_model
 from hubnmt.config import DecodingConfig
 from hubnmt.errors import InputError
 from hubnmt.model.transformer import Transformer
-from hubnmt.text.metrics import Scores, score_corpus
+from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
 from training.command import add_overrides, make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
@@ -90,7 +90,7 @@ def finish(
     pairs = encode_pairs(translator, valid)
     aligned = store_alignment_head(stored, translator, pairs)
     trials = try_decoding(Translator(stored, device=device), pairs, max_beam)
-    decoding = choose_decoding({trial: scores for trial, (scores, _) in trials.items()})
+    decoding = choose_decoding({trial: bleu for trial, (bleu, _) in trials.items()})
     # 3. Measure, once.
     stored = dataclasses.replace(stored, decoding=decoding, dtype=dtype)
     texts = trials[decoding][1]
@@ -102,9 +102,8 @@ def finish(
     save_model(dest, dataclasses.replace(stored, card=write_card(facts)))
     copy_records(run_dir, dest)
     records = [
-        {"beam_size": trial.beam_size, "length_penalty": trial.length_penalty}
-        | {"bleu": scores.bleu, "chrf": scores.chrf}
-        for trial, (scores, _) in trials.items()
+        {"beam_size": trial.beam_size, "length_penalty": trial.length_penalty, "bleu": bleu}
+        for trial, (bleu, _) in trials.items()
     ]
     (run_dir / "tuning.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
     log.info("the model is in %s; to publish it:", dest)
@@ -131,8 +130,8 @@ def average_with_pretrained(model: Transformer, pretrained: str, share: float) -
 
 def try_decoding(
     translator: Translator, pairs: HeldOutPairs, max_beam: int
-) -> dict[DecodingConfig, tuple[Scores, list[str]]]:
-    """Return scores and translations of the validation set for beam sizes and length penalties."""
+) -> dict[DecodingConfig, tuple[float, list[str]]]:
+    """Return BLEU and translations of the validation set for beam sizes and length penalties."""
     trials = {}
     beam_sizes = [size for size in BEAM_SIZES[1:] if size <= max_beam]
     grid = [(1, 1.0), *itertools.product(beam_sizes, LENGTH_PENALTIES)]
@@ -142,21 +141,23 @@ def try_decoding(
                 translator.decoding, beam_size=beam_size, length_penalty=length_penalty, n_best=1
             )
             texts = decode_pairs(translator, pairs, decoding)
-            scores = score_corpus(texts, pairs.references)
-            trials[decoding] = scores, texts
-            shown = beam_size, length_penalty, scores.bleu, scores.chrf
-            log.info("beam %d, length penalty %.1f: BLEU %.2f  chrF %.2f", *shown)
+            bleu = score_corpus(texts, pairs.references).bleu
+            trials[decoding] = bleu, texts
+            log.info("beam %d, length penalty %.1f: BLEU %.2f", beam_size, length_penalty, bleu)
     return trials
 
 
-def choose_decoding(trials: dict[DecodingConfig, Scores]) -> DecodingConfig:
-    """Return the smallest beam, then the best chrF, of those within `NOISE` of the best BLEU.
+def choose_decoding(trials: dict[DecodingConfig, float]) -> DecodingConfig:
+    """Return the smallest beam, then the median length penalty, within `NOISE` of the best BLEU.
 
-    A wider beam makes every translation slower; chrF falls with each word that is left out.
+    A wider beam makes every translation slower. The middle of a plateau is the safest of its
+    settings for other text.
     """
-    best = max(scores.bleu for scores in trials.values())
-    good = [trial for trial, scores in trials.items() if scores.bleu >= best - NOISE]
-    return min(good, key=lambda trial: (trial.beam_size, -trials[trial].chrf))
+    good = [trial for trial, bleu in trials.items() if bleu >= max(trials.values()) - NOISE]
+    beam_size = min(trial.beam_size for trial in good)
+    same = [trial for trial in good if trial.beam_size == beam_size]
+    same.sort(key=lambda trial: trial.length_penalty)
+    return same[(len(same) - 1) // 2]
 
 
 # --- the alignment head ---------------------------------------------------------------------------
