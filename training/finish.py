@@ -125,7 +125,7 @@ def average_with_pretrained(model: Transformer, pretrained: str, share: float) -
             raise InputError(f"{pretrained} is not the model that the run started from: {name}")
         weight.data.lerp_(before[name], 1 - share)
     rest = f"{1 - share:g} of the model's that it started from (https://arxiv.org/abs/2109.01903)"
-    return {"weights": f"{share:g} of this run's and {rest}; validated and drawn before"}
+    return {"averaged": f"{share:g} of these weights and {rest}; validated and drawn before"}
 
 
 def try_decoding(

@@ -132,7 +132,7 @@ def test_a_share_of_the_weights_is_averaged_with_the_model_before(
     for name, weight in new.items():
         torch.testing.assert_close(weight, 0.75 * old[name] + 0.25 * run[name])
     assert not all(torch.equal(old[name], run[name]) for name in new)
-    assert "weights: 0.25 of this run's and 0.75 of the model's that it started from" in (
+    assert "averaged: 0.25 of these weights and 0.75 of the model's that it started from" in (
         dest / "README.md"
     ).read_text(encoding="utf-8")
     assert len(json.loads((run_dir / "tuning.json").read_text(encoding="utf-8"))) == 1
