@@ -4,9 +4,9 @@
 
 The validation and test sets are those of the run's recipe. Decoding defaults are tuned on the
 validation set; each test set is translated once, with the tuned settings. The last weights
-(`--weights last`) may be better with beam search than the best validated ones, and a mean with
-those that the run started from (`--share` of the run's) better than either. At the end of a run
-`training.run.final_evaluation` does the same for `best/` with the recipe's decoding settings.
+(`--weights last`) may be better with beam search than the best validated ones, and their mean with
+the weights that the run started from better than either (`--share 0.7`: 0.7 of the run's). At the
+end of a run `training.run.final_evaluation` does the same for `best/` with the recipe's settings.
 """
 
 import dataclasses
@@ -34,6 +34,7 @@ from hubnmt.text.metrics import score_corpus
 from hubnmt.translator import Translator
 from training.command import add_overrides, make_parser, progress_bar, run_command
 from training.config.recipe import load_recipe
+from training.config.run import RunConfig
 from training.data.corpora import read_tests, read_valid
 from training.run.final_evaluation import add_measured, push_command
 from training.run.finetune import load_pretrained
@@ -71,7 +72,7 @@ def finish(
     check_destination(dest)
     recipe = load_recipe(read_json(run_dir / "recipe.json"), overrides)
     data, stored = recipe.data, load_model(run_dir / weights)
-    averaged = average_with_pretrained(stored.model, recipe.run.pretrained, share)
+    averaged = average_with_pretrained(stored.model, recipe.run, share)
     validation = read_validation(run_dir / weights)
     if validation is None:
         raise InputError(f"{run_dir}: no validation yet; resume the run")
@@ -110,22 +111,23 @@ def finish(
     log.info("  %s", push_command(dest, name=dest.name))
 
 
-def average_with_pretrained(model: Transformer, pretrained: str, share: float) -> dict[str, str]:
+def average_with_pretrained(model: Transformer, run: RunConfig, share: float) -> dict[str, str]:
     """Keep `share` of the weights, the rest from the pretrained model; return the card's entry.
 
     Source: Wortsman et al. 2022, https://arxiv.org/abs/2109.01903
     """
     if share == 1:
         return {}
-    if not 0 < share < 1 or not pretrained:
-        raise InputError("--share is above 0 and at most 1, and needs a run with run.pretrained")
-    before = load_pretrained(pretrained).weights
+    if not (0 < share < 1 and run.pretrained and run.pretrained_part == "model"):
+        raise InputError("--share is above 0 and at most 1, for a run from a whole run.pretrained")
+    before = load_pretrained(run.pretrained).weights
     for name, weight in model.named_parameters():  # a tied one once
         if name not in before or before[name].shape != weight.shape:
-            raise InputError(f"{pretrained} is not the model that the run started from: {name}")
+            raise InputError(f"{run.pretrained} is not what the run started from: {name} differs")
         weight.data.lerp_(before[name], 1 - share)
-    rest = f"{1 - share:g} of the model's that it started from (https://arxiv.org/abs/2109.01903)"
-    return {"averaged": f"{share:g} of these weights and {rest}; validated and drawn before"}
+    rest = f"{1 - share:g} of those that the run started from (https://arxiv.org/abs/2109.01903)"
+    scored = "validation scores and curves are of the run's weights alone"
+    return {"averaged": f"{share:g} of these weights and {rest}; {scored}"}
 
 
 def try_decoding(
@@ -150,8 +152,8 @@ def try_decoding(
 def choose_decoding(trials: dict[DecodingConfig, float]) -> DecodingConfig:
     """Return the smallest beam, then the median length penalty, within `NOISE` of the best BLEU.
 
-    A wider beam makes every translation slower. The middle of a plateau is the safest of its
-    settings for other text.
+    A wider beam makes every translation slower. Of length penalties that are equally good, the
+    middle one is the safest for other text.
     """
     good = [trial for trial, bleu in trials.items() if bleu >= max(trials.values()) - NOISE]
     beam_size = min(trial.beam_size for trial in good)
@@ -274,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("dest", type=Path)
     add_overrides(parser)
     parser.add_argument("--weights", choices=get_args(KeptModel), default="best", help="of the run")
-    parser.add_argument("--share", type=float, default=1.0, help="of the run's weights, see above")
+    parser.add_argument("--share", type=float, default=1.0, help="of the run in that mean, 0 to 1")
     parser.add_argument("--max-beam", type=int, default=max(BEAM_SIZES), help="widest beam to try")
     parser.add_argument("--half", action="store_true", help="store weights as float16")
     parser.add_argument(

@@ -132,7 +132,7 @@ def test_a_share_of_the_weights_is_averaged_with_the_model_before(
     for name, weight in new.items():
         torch.testing.assert_close(weight, 0.75 * old[name] + 0.25 * run[name])
     assert not all(torch.equal(old[name], run[name]) for name in new)
-    assert "averaged: 0.25 of these weights and 0.75 of the model's that it started from" in (
+    assert "averaged: 0.25 of these weights and 0.75 of those that the run started from" in (
         dest / "README.md"
     ).read_text(encoding="utf-8")
     assert len(json.loads((run_dir / "tuning.json").read_text(encoding="utf-8"))) == 1
@@ -151,6 +151,8 @@ MISTAKES = {
     "a folder of other files as destination": "{run} {at}",
     "a share of a run from scratch": "{run} {at}/dest --share 0.5",
     "a share above 1": "{run} {at}/dest --share 1.5",
+    "a share of an encoder": "{run} {at}/dest --share 0.5 --set run.pretrained={run}/best "
+    "--set run.pretrained_part=encoder",
 }
 
 
