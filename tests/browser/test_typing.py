@@ -16,10 +16,12 @@ def test_the_translation_follows_the_text(visit: Any):
     page = visit.page
     page.evaluate(
         """() => {
-          window.said = [];
+          window.said = []; window.states = [];
           const line = document.querySelector('.announced');
           const watch = () => line.textContent && window.said.push(line.textContent);
           new MutationObserver(watch).observe(line, { childList: true, characterData: true });
+          new MutationObserver(([{ target }]) => window.states.push(target.dataset.state))
+            .observe(document.querySelector('#target'), { attributeFilter: ['data-state'] });
         }"""
     )
     asked: list[str] = []
@@ -29,6 +31,7 @@ def test_the_translation_follows_the_text(visit: Any):
     # Without a pause: translated all along, and not at every key; read out once.
     assert 2 <= len([name for name in asked if name.startswith("join")]) < 20
     page.wait_for_function(f"{STATE} === ''")
+    assert {"stale", "busy"} <= set(page.evaluate("window.states"))
     page.wait_for_function("window.said.length")
     page.wait_for_timeout(500)
     assert len(page.evaluate("window.said")) == 1
